@@ -1,0 +1,117 @@
+"""The prompt: what is asked, what may be read, how to reply.
+
+It states the target by series, period and unit, never by its coming release day: only the usual
+lag can be known on the as-of date, and the agent can look that up. With `context = "prompt"` the
+data come along, for agents without tools.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from . import periods as p
+from . import served
+from .store.reader import AsOfView, Observations
+
+Context = Literal["tools", "files", "prompt"]
+
+HISTORY = 36
+RELATED = 5
+RELATED_HISTORY = 6
+
+TASK = """\
+Today is {as_of}. You know what had been published by the end of this day, and nothing later.
+
+Forecast the first release of this number:
+Series: {series_id} ({title})
+Period: {label} ({frequency}, starting {period})
+Value: {what} (units code {units}), from levels in {level_units}, {adjustment}
+
+What counts is the number as it is first published, computed within that publication; later \
+revisions do not matter.
+
+{context}
+
+Think it through, then end your reply with one line that holds your forecast and nothing else:
+FORECAST: <number{example}>
+{rule}A reply without such a line scores lowest."""
+
+TOOLS = """\
+The catalog_* tools answer as of {as_of}. catalog_observations gives values of one series or of \
+several in one call (units code {units} gives them in the unit asked for); catalog_search finds \
+related series; catalog_series describes one; catalog_revisions shows how a published value was \
+revised; catalog_releases shows when past periods were published."""
+
+FILES = """\
+The folder catalog/ in your working directory holds one file a series, <SERIES>.csv with \
+date,value (levels as known today), and README.md, which lists them. Reply in text; files you \
+write are not read."""
+
+
+def build(view: AsOfView, series_id: str, period: int, units: p.Units, context: Context) -> str:
+    """The prompt of one task, from the view of its as-of date.
+
+    Parameters
+    ----------
+    view
+        The view of the as-of date.
+    series_id, period, units
+        The target: series, first day of the reference period, transform.
+    context
+        Where the agent finds the data.
+    """
+    meta = view.meta(series_id)
+    percent = p.is_percent(units, meta.units)
+    return TASK.format(
+        as_of=view.as_of,
+        series_id=series_id,
+        title=meta.title,
+        label=p.label(period, meta.frequency),
+        frequency=p.FREQUENCY_NAMES[meta.frequency],
+        period=p.iso(period),
+        what=p.unit_text(units, meta.units, meta.frequency),
+        units=units,
+        level_units=meta.units.lower(),
+        adjustment=meta.seasonal_adjustment.lower(),
+        context=_context(view, series_id, units, context),
+        example=", such as 0.3 or -1.2" if percent else ", such as 12.5 or -3",
+        rule="Write the number without a unit" + (" (a % is allowed). " if percent else ". "),
+    )
+
+
+def unit_of(units: p.Units, level_units: str) -> str:
+    """The unit of a target's number: the level's, or percent."""
+    return "Percent" if units in ("pch", "pc1", "pca") else level_units
+
+
+def _context(view: AsOfView, series_id: str, units: p.Units, context: Context) -> str:
+    if context == "tools":
+        return TOOLS.format(as_of=view.as_of, units=units)
+    if context == "files":
+        return FILES
+    level = view.observations(series_id)
+    shown = Observations(level.period[-HISTORY:], level.value[-HISTORY:])
+    own = view.observations(series_id, start=p.iso(int(shown.period[0])), units=units)
+    parts = [f"What is known of {series_id}, levels:\n{served.table(shown)}"]
+    if units != "lin":
+        parts.append(f"The same as {units}:\n{served.table(own)}")
+    for key in _related(view, series_id):
+        other = view.meta(key)
+        known = view.observations(key, units=other.transform)
+        tail = Observations(known.period[-RELATED_HISTORY:], known.value[-RELATED_HISTORY:])
+        if len(tail):
+            what = p.unit_text(other.transform, other.units, other.frequency)
+            parts.append(f"{key} ({other.title}), {what}:\n{served.table(tail)}")
+    return "\n\n".join(parts)
+
+
+def _related(view: AsOfView, series_id: str) -> list[str]:
+    """A few other series of the same category or release, those of its release first."""
+    meta = view.meta(series_id)
+    near = [
+        (other.release != meta.release, other.id)
+        for other in view.series()
+        if other.id != series_id
+        and (other.release == meta.release or other.category == meta.category)
+    ]
+    return [key for _, key in sorted(near)[:RELATED]]

@@ -1,0 +1,1 @@
+"""Where vintages come from: one module per source, each yielding metadata and change points."""

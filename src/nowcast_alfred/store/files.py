@@ -1,0 +1,112 @@
+"""Where a store's bytes are: a folder, or an object store through `pyarrow.fs`.
+
+Readers need no more than `read` and `exists`; only folders are written to, by `atomic_write`,
+which leaves either the old file or the new one, whole and on disk, whatever happens in between.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+import pyarrow.fs as pafs
+
+from ..errors import StoreError, StoreNotFound
+
+CACHE_VARIABLE = "NOWCAST_ALFRED_CACHE"
+TEMPORARY = ".tmp-"
+
+
+class Files:
+    """Reads files below one root.
+
+    Parameters
+    ----------
+    uri
+        A path, or a URI that `pyarrow.fs` knows (`s3://bucket/prefix`; credentials and endpoint
+        from the environment, as for any AWS client).
+    """
+
+    def __init__(self, uri: str | os.PathLike[str]) -> None:
+        self.uri = os.fspath(uri)
+        if "://" in self.uri:
+            try:
+                self._fs, self._root = pafs.FileSystem.from_uri(self.uri)
+            except (ValueError, OSError) as error:
+                raise StoreNotFound(f"cannot open {self.uri}: {error}") from None
+        else:
+            self._fs, self._root = pafs.LocalFileSystem(), str(Path(self.uri).absolute())
+
+    def where(self, name: str) -> str:
+        """The place of a file, for messages."""
+        return f"{self.uri.split('?')[0].rstrip('/')}/{name}"
+
+    def read(self, name: str) -> bytes:
+        """The bytes of one file.
+
+        Raises
+        ------
+        FileNotFoundError
+            If it is not there.
+        StoreError
+            If it cannot be read (network, rights).
+        """
+        path = f"{self._root.rstrip('/')}/{name}"
+        try:
+            with self._fs.open_input_stream(path) as stream:
+                return bytes(stream.read())
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise StoreError(f"cannot read {self.where(name)}: {error}") from None
+
+
+def sha256(data: bytes) -> str:
+    """SHA-256 of bytes, in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in `folder` survive a power loss."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def atomic_write(path: Path, data: bytes) -> None:
+    """Write `data` to `path` so that no reader ever sees a part of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def cache_folder() -> Path:
+    """The folder for caches: `NOWCAST_ALFRED_CACHE`, else the user's cache folder."""
+    chosen = os.environ.get(CACHE_VARIABLE)
+    if chosen:
+        folder = Path(chosen)
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        folder = Path(base) / "nowcast-alfred"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"cannot make the cache folder {folder}: {error}; set {CACHE_VARIABLE} to a folder "
+            "that can be written"
+        ) from None
+    return folder

@@ -1,0 +1,191 @@
+"""One nowcast: its data, its state, and what happens around a rollout.
+
+A task of the stream is lazy. It knows its position and builds its data when they are first read, so
+that skipping a million on resume touches no store. Everything in the data comes from the view of
+the as-of date; the outcome is read when the agent has ended.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, Self
+
+import verifiers.v1 as vf
+
+from . import answers, prompts, recheck, scoring, served
+from .baselines import BASELINES, SCALES, BaselineName, ScaleName
+from .data import NowcastData, NowcastState, NowcastTaskConfig, NowcastTrace
+from .errors import ConfigError
+from .locate import opened, store_uri
+from .periods import Units, iso, label, to_days
+from .rewards import INFO, Scored
+from .store import VintageStore
+from .stream import Draw
+
+logger = logging.getLogger(__name__)
+
+
+class NowcastTask(Scored, vf.Task[NowcastData, NowcastState, NowcastTaskConfig]):
+    """Forecast one first release from what was known on one day."""
+
+    def __init__(self, data: NowcastData, config: NowcastTaskConfig | None = None) -> None:
+        super().__init__(data, config)
+
+    @classmethod
+    def lazy(cls, build: Callable[[], NowcastData], config: NowcastTaskConfig) -> Self:
+        """A task that calls `build` when its data are first read.
+
+        `build` is a plain closure: a deep copy of the task then shares what it closes over.
+        """
+        task = cls.__new__(cls)
+        task.config = config
+        task._data, task._build, task._pending = None, build, {}
+        return task
+
+    _data: NowcastData | None
+    _build: Callable[[], NowcastData]
+    _pending: dict[str, Any]
+
+    @property
+    def data(self) -> NowcastData:
+        """The task's data, built on the first read."""
+        if self._data is None:
+            self._data = self._build().model_copy(update=self._pending)
+        return self._data
+
+    @data.setter
+    def data(self, value: NowcastData) -> None:
+        self._data = value
+
+    @property
+    def key(self) -> str:
+        """The task's identity: target, as-of date, stream and position; `idx` plays no part."""
+        return f"{self.data.id}#{self.data.stream}:{self.data.draw}"
+
+    def with_data(self, **update: Any) -> Self:
+        """A copy with `update` applied; noted only, while there are no data yet."""
+        if self._data is not None:
+            return super().with_data(**update)
+        clone = copy.copy(self)
+        clone._pending = {**self._pending, **update}
+        return clone
+
+    async def setup(  # type: ignore[override]  # our trace, with our state
+        self, trace: NowcastTrace, runtime: vf.Runtime
+    ) -> None:
+        """Tell the tool server the as-of date, or stage the files of that day."""
+        trace.state.as_of = self.data.as_of
+        trace.state.series_id = self.data.series_id
+        trace.state.store = self.data.store
+        if self.config.context == "files":
+            view = opened(store_uri(self.config.store), self.data.store).view(self.data.as_of)
+            archive = f"{served.FOLDER}.tar"
+            await runtime.write(archive, served.as_tar(served.staged_files(view)))
+            done = await runtime.run(["sh", "-c", f"tar xf {archive} && rm {archive}"], {})
+            if done.exit_code != 0:
+                raise RuntimeError(f"cannot unpack {archive} in the box: {done.stderr[-500:]}")
+
+    async def finalize(  # type: ignore[override]
+        self, trace: NowcastTrace, runtime: vf.Runtime
+    ) -> None:
+        """Write reply, outcome and lookups into the trace, now that the agent has ended."""
+        trace.info[INFO] = self.result(self.data, trace)
+
+    async def validate(self, runtime: vf.Runtime) -> bool:
+        """Derive the task again from the raw rows, and check both ends of the reward."""
+        uri = store_uri(self.config.store)
+        faults = recheck.faults(uri, self.data)
+        y = opened(uri, self.data.store).outcome(
+            self.data.series_id, self.data.reference_period, self.data.transform
+        )
+        best = min(1.0, abs(self.data.baseline - y.first) / self.data.scale)
+        for reply, expected in ((f"{answers.MARKER} {y.first!r}", best), ("", scoring.FLOOR)):
+            trace: Any = SimpleNamespace(last_reply=reply, info={}, state=NowcastState())
+            earned = await self.beats_baseline(self.data, trace)
+            if abs(earned - expected) > 1e-9:
+                faults.append(f"the reply {reply!r} earns {earned}, expected {expected}")
+        for fault in faults:
+            logger.error("%s: %s", self.data.id, fault)
+        return not faults
+
+
+def closed_network(closed: bool) -> dict[str, Any]:
+    """The network field of the installed verifiers: `network_allow` in 0.4.0, `network` later.
+
+    TaskData drops a field it does not know, which would leave egress open without a word.
+    """
+    if not closed:
+        return {}
+    if "network" in vf.TaskData.model_fields:
+        return {"network": {"allow": []}}
+    return {"network_allow": []}
+
+
+def is_closed(data: vf.TaskData) -> bool:
+    """Whether a task's data do ask for no network."""
+    policy = getattr(data, "network", None)
+    allow = policy.allow if policy is not None else getattr(data, "network_allow", None)
+    return allow is not None and len(allow) == 0
+
+
+def make_data(
+    store: VintageStore,
+    draw: Draw,
+    transform: Units,
+    *,
+    stream: str = "",
+    baseline: BaselineName = "last_change",
+    scale: ScaleName = "std_24",
+    context: prompts.Context = "tools",
+    closed_egress: bool = True,
+) -> NowcastData:
+    """The data of a draw, all of them from the view of its as-of date.
+
+    Raises
+    ------
+    ConfigError
+        If the installed verifiers did not take the network policy.
+    """
+    view = store.view(iso(draw.as_of))
+    meta = view.meta(draw.series_id)
+    known = view.observations(draw.series_id, units=transform).value
+    period, as_of = iso(draw.period), iso(draw.as_of)
+    words = label(draw.period, meta.frequency)
+    data = NowcastData(
+        id=f"{draw.series_id}:{period}@{as_of}",
+        name=f"{draw.series_id} {words} as of {as_of}",
+        prompt=prompts.build(view, draw.series_id, draw.period, transform, context),
+        series_id=draw.series_id,
+        title=meta.title,
+        as_of=as_of,
+        reference_period=period,
+        period_label=words,
+        frequency=meta.frequency,
+        transform=transform,
+        units=prompts.unit_of(transform, meta.units),
+        horizon_days=draw.release - draw.as_of,
+        baseline=BASELINES[baseline](known),
+        baseline_name=baseline,
+        scale=SCALES[scale](known),
+        store=store.fingerprint,
+        stream=stream,
+        draw=draw.n,
+        **closed_network(closed_egress),
+    )
+    if closed_egress and not is_closed(data):
+        raise ConfigError(
+            "the installed verifiers did not take the network policy of closed_egress = true; "
+            "egress would be open. Use a version this package supports, or closed_egress = false"
+        )
+    return data
+
+
+def draw_at(store: VintageStore, series_id: str, period: str, as_of: str) -> Draw:
+    """The draw that asks for one period on one day, outside any stream (position 0)."""
+    day = to_days(period)
+    start, _ = store.changes(series_id).rows_of(day)
+    release = int(store.changes(series_id).columns.vintage[start])
+    return Draw(0, series_id, day, to_days(as_of), release)

@@ -1,0 +1,117 @@
+"""The taskset: settings in, an endless stream of lazy tasks out.
+
+`load` opens the store and finds the task space; nothing before it does, because env workers build
+the taskset and never iterate it. The stream never ends and never raises once it has begun: an
+empty space is a `ConfigError` before the first task.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any, Self
+
+import verifiers.v1 as vf
+from pydantic import ConfigDict, Field, model_validator
+
+from . import answers, prompts
+from .baselines import BaselineName
+from .catalog import load_catalog
+from .data import NowcastData, NowcastTaskConfig
+from .locate import opened, store_uri
+from .stream import Stream
+from .targets import SpaceConfig
+from .task import NowcastTask, make_data
+from .tools import CatalogToolset, CatalogToolsetConfig
+
+
+class NowcastConfig(vf.TasksetConfig, SpaceConfig):
+    """The settings of `[env.taskset]`."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    store: str | None = None
+    """Folder or URI (`s3://...`) of the vintage store. None: the environment variable
+    `NOWCAST_ALFRED_STORE`, else the embedded synthetic store."""
+    catalog: str | None = None
+    """A catalog TOML whose series are asked for, with its transforms and largest lags, instead
+    of what the store's own metadata say."""
+    baseline: BaselineName = "last_change"
+    """The naive forecast that `beats_baseline` compares with. Changes no draw."""
+    elicit: answers.Elicit = "point"
+    """What a reply holds."""
+    context: prompts.Context = "tools"
+    """Where the agent finds the data: `tools` (the shared tool server), `files` (CSV files
+    staged in its box, for agents that run code), `prompt` (tables in the prompt)."""
+    closed_egress: bool = True
+    """Ask the runtime for no network beyond the model and the tools. The subprocess runtime
+    cannot enforce this and refuses such tasks."""
+    tools: CatalogToolsetConfig = Field(default_factory=CatalogToolsetConfig)
+    """Where the shared tool server runs."""
+    task: NowcastTaskConfig = Field(default_factory=NowcastTaskConfig)
+    """Rewards, metrics and stops to plug in or re-weight."""
+
+    @model_validator(mode="after")
+    def _hand_down(self) -> Self:
+        """Env workers and tool servers see only their own block: repeat there what they need."""
+        shared = {"store": self.store, "context": self.context, "elicit": self.elicit}
+        self.task = self.task.model_copy(update=shared)
+        self.tools = self.tools.model_copy(update={"store": self.store})
+        return self
+
+
+class NowcastTaskset(vf.Taskset[NowcastTask, NowcastConfig]):  # type: ignore[type-var]
+    """Nowcasting first releases, drawn forever from a vintage store."""
+
+    INFINITE = True
+
+    def load(self) -> Iterator[NowcastTask]:
+        """Every draw of the stream, from the first.
+
+        Raises
+        ------
+        ConfigError
+            If no target is left under the settings; the message says which filter took the last.
+        """
+        stream = self.stream()
+        data_of, task_config = _builder(stream, self.config), self.config.task
+
+        def task(n: int) -> NowcastTask:
+            return NowcastTask.lazy(lambda: data_of(n), task_config)
+
+        return map(task, itertools.count())
+
+    def stream(self) -> Stream:
+        """The stream of draws under this configuration."""
+        config = self.config
+        catalog = load_catalog(config.catalog) if config.catalog else None
+        return Stream(opened(store_uri(config.store)), config, catalog)
+
+    @classmethod
+    def toolsets(cls, config: NowcastConfig) -> list[vf.Toolset[Any, Any]]:
+        """One tool server for all rollouts of a worker, where the agent reads through tools."""
+        if config.context != "tools":
+            return []
+        # Absolute, since the server runs in a working directory of its own.
+        place = {"store": store_uri(config.store)} if config.tools.url is None else {}
+        return [CatalogToolset(config.tools.model_copy(update=place))]
+
+
+def _builder(stream: Stream, config: NowcastConfig) -> Callable[[int], NowcastData]:
+    """What builds the data of a draw: a closure, so that a deep copy of a task shares it."""
+    store, series = stream.space.store, stream.space.series
+
+    def data_of(n: int) -> NowcastData:
+        draw = stream.draw(n)
+        return make_data(
+            store,
+            draw,
+            series[draw.series_id].role.transform,
+            stream=stream.name,
+            baseline=config.baseline,
+            scale=config.scale,
+            context=config.context,
+            closed_egress=config.closed_egress,
+        )
+
+    return data_of
