@@ -26,7 +26,7 @@ _HEAD = re.compile(
 )
 _NUMBER = re.compile(
     r"(?P<sign>[+\-\u2212]?)"
-    r"(?P<whole>[0-9]{1,3}(?:,[0-9]{3})+|[0-9]*)"
+    r"(?P<whole>[1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]*)"  # 0,123 may well mean 0.123
     r"(?P<decimals>\.[0-9]+)?"
     r"(?P<exponent>[eE][+-]?[0-9]+)?"
     r"(?P<percent>\s?%)?"

@@ -38,6 +38,8 @@ def mean_12(known: Floats) -> float:
 def std_24(known: Floats) -> float:
     """Population standard deviation (ddof 0) of the last 24 known values; 0 for fewer than two.
 
+    A spread that is rounding and nothing else, below 1e-9 of the largest value, is 0 too.
+
     >>> std_24(np.array([1.0, -1.0]))
     1.0
     """
@@ -45,7 +47,8 @@ def std_24(known: Floats) -> float:
     if len(recent) < 2:
         return 0.0
     mean = math.fsum(recent) / len(recent)
-    return math.sqrt(math.fsum((x - mean) * (x - mean) for x in recent) / len(recent))
+    spread = math.sqrt(math.fsum((x - mean) * (x - mean) for x in recent) / len(recent))
+    return spread if spread > 1e-9 * max(map(abs, recent)) else 0.0
 
 
 BASELINES: dict[str, Callable[[Floats], float]] = {"last_change": last_change, "mean_12": mean_12}

@@ -67,11 +67,13 @@ def to_days(date: str | dt.date) -> int:
     if isinstance(date, str):
         text = date
         try:
-            if len(text) != 10:
+            if len(text) != 10 or text[4] != "-" or text[7] != "-":  # not the week form
                 raise ValueError(text)
             date = dt.date.fromisoformat(text)
         except ValueError:
             raise QueryError(f"{text[:40]!r} is not a date; write it as YYYY-MM-DD") from None
+    elif isinstance(date, dt.datetime):  # pandas' timestamps too
+        date = date.date()
     return (date - _EPOCH).days
 
 
@@ -186,21 +188,26 @@ def transform(periods: Days, values: Floats, units: Units, frequency: Frequency)
     Returns
     -------
     Array of shape (n,), float64, in the level's unit (`lin`, `chg`, `ch1`) or in percent. NaN
-    where an earlier value is missing, or where a ratio has no meaning (a level of zero or below).
+    where an earlier value is missing, where a ratio has no meaning (a level of zero or below), or
+    where the result is too large for a float.
 
     Source: FRED API documentation, series/observations, parameter `units`.
     """
     if units == "lin":
         return values
     before = lagged(periods, values, frequency, lag_of(units, frequency))
-    if units in ("chg", "ch1"):
-        return values - before
-    valid = (before > 0) & (values > 0)
-    ratio = np.full(len(values), np.nan)
-    np.divide(values, before, out=ratio, where=valid)
-    if units == "pca":
-        ratio = _power(ratio, PERIODS_PER_YEAR[frequency])
-    return (ratio - 1.0) * 100.0
+    with np.errstate(over="ignore"):
+        if units in ("chg", "ch1"):
+            out = values - before
+        else:
+            valid = (before > 0) & (values > 0)
+            ratio = np.full(len(values), np.nan)
+            np.divide(values, before, out=ratio, where=valid)
+            if units == "pca":
+                ratio = _power(ratio, PERIODS_PER_YEAR[frequency])
+            out = (ratio - 1.0) * 100.0
+    out[np.isinf(out)] = np.nan
+    return out
 
 
 def _power(base: Floats, exponent: int) -> Floats:
@@ -239,3 +246,11 @@ def check_units(text: str) -> Units:
         if text == units:
             return units  # type: ignore[no-any-return]
     raise QueryError(f"unknown units {text[:20]!r}; one of {', '.join(UNITS)}")
+
+
+def check_frequency(text: str) -> Frequency:
+    """The frequency code `text`, or a QueryError that lists the codes."""
+    for frequency in get_args(Frequency):
+        if text == frequency:
+            return frequency  # type: ignore[no-any-return]
+    raise QueryError(f"unknown frequency {text[:20]!r}; one of {', '.join(FREQUENCIES)}")

@@ -30,6 +30,8 @@ def faults(uri: str, task: NowcastData) -> list[str]:
     rows = raw_rows(uri, task.store, task.series_id)
     period = dt.date.fromisoformat(task.reference_period)
     as_of = dt.date.fromisoformat(task.as_of)
+    if period not in rows:
+        return [f"{task.series_id} has no rows of {period}"]
     found = []
     release, value, lower = rows[period][0]
     if value is None:
@@ -53,6 +55,8 @@ def faults(uri: str, task: NowcastData) -> list[str]:
     known = levels(rows, as_of)
     series = [change(known, day, task.transform, task.frequency) for day in sorted(known)]
     series = [number for number in series if not math.isnan(number)]
+    if not series:
+        return [*found, f"no {task.transform} value is known on {as_of}"]
     expected = {
         "baseline": series[-1] if task.baseline_name == "last_change" else _mean(series[-12:]),
         "scale": statistics.pstdev(series[-24:]),
@@ -66,12 +70,14 @@ def faults(uri: str, task: NowcastData) -> list[str]:
 
 @lru_cache(maxsize=256)
 def raw_rows(uri: str, fingerprint: str, series_id: str) -> Rows:
-    """The rows of a series' Parquet file, by period."""
+    """The rows of a series' Parquet file, by period; none of a series that is not there."""
     files = Files(uri)
     manifest = parse_manifest(files.read(MANIFEST), files.where(MANIFEST))
     if manifest.fingerprint != fingerprint:
         name = f"{VERSIONS}/{fingerprint}.json"
         manifest = parse_manifest(files.read(name), files.where(name))
+    if series_id not in manifest.series:
+        return {}
     table: dict[dt.date, list[tuple[dt.date, float | None, dt.date | None]]] = {}
     for row in read_rows(files, manifest.series[series_id]).to_pylist():
         table.setdefault(row["period"], []).append(

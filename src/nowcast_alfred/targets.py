@@ -14,10 +14,10 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveInt
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 from . import periods as p
 from .baselines import SCALES, ScaleName
@@ -25,6 +25,8 @@ from .catalog import Catalog
 from .errors import ConfigError
 from .store.reader import AsOfView, Changes, VintageStore
 from .store.schema import NO_LOWER
+
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class SpaceConfig(BaseModel):
@@ -65,7 +67,7 @@ class SpaceConfig(BaseModel):
     """How many values of the target's transform must be known on the as-of date."""
     scale: ScaleName = "std_24"
     """The unit errors are measured in, from the view; a target whose scale is zero is no task."""
-    weights: dict[str, NonNegativeFloat] = Field(default_factory=dict)
+    weights: dict[str, Weight] = Field(default_factory=dict)
     """How often a series comes, by series id or by category (an id wins); 1.0 where not named,
     0 to leave out. Every series comes equally often by default."""
     seed: int = 0
@@ -131,6 +133,8 @@ def _newest_before(release: p.Days, periods: p.Days) -> p.Days:
 
 def _has_value(changes: Changes, release: p.Days, role: Role) -> np.ndarray:
     """Whether the transform of each period has a value inside its first vintage."""
+    if role.frequency == "d":
+        return _has_daily_value(changes, release, role)
     level = changes.columns.value[changes.starts]
     lag = p.lag_of(role.transform, role.frequency)
     if lag == 0:
@@ -141,6 +145,16 @@ def _has_value(changes: Changes, release: p.Days, role: Role) -> np.ndarray:
     if role.transform in ("chg", "ch1"):
         return np.asarray((level == level) & (before == before))
     return np.asarray((level > 0) & (before > 0))
+
+
+def _has_daily_value(changes: Changes, release: p.Days, role: Role) -> np.ndarray:
+    """The same where lags count observations, so that a holiday without a value is no gap."""
+    has = np.zeros(len(release), dtype=bool)
+    for day in np.unique(release).tolist():
+        period, level, _ = changes.known(day)
+        value = p.transform(period, level, role.transform, "d")
+        has |= (release == day) & np.isin(changes.periods, period[value == value])
+    return has
 
 
 def scale_on(view: AsOfView, series_id: str, config: SpaceConfig, units: p.Units) -> float:

@@ -74,7 +74,7 @@ class NowcastTaskset(vf.Taskset[NowcastTask, NowcastConfig]):  # type: ignore[ty
             If no target is left under the settings; the message says which filter took the last.
         """
         stream = self.stream()
-        data_of, task_config = _builder(stream, self.config), self.config.task
+        data_of, task_config = self.builder(stream), self.config.task
 
         def task(n: int) -> NowcastTask:
             return NowcastTask.lazy(lambda: data_of(n), task_config)
@@ -87,6 +87,25 @@ class NowcastTaskset(vf.Taskset[NowcastTask, NowcastConfig]):  # type: ignore[ty
         catalog = load_catalog(config.catalog) if config.catalog else None
         return Stream(opened(store_uri(config.store)), config, catalog)
 
+    def builder(self, stream: Stream) -> Callable[[int], NowcastData]:
+        """What builds the data of a draw: a closure, so that deep copies of a task share it."""
+        config, store, series = self.config, stream.space.store, stream.space.series
+
+        def data_of(n: int) -> NowcastData:
+            draw = stream.draw(n)
+            return make_data(
+                store,
+                draw,
+                series[draw.series_id].role.transform,
+                stream=stream.name,
+                baseline=config.baseline,
+                scale=config.scale,
+                context=config.context,
+                closed_egress=config.closed_egress,
+            )
+
+        return data_of
+
     @classmethod
     def toolsets(cls, config: NowcastConfig) -> list[vf.Toolset[Any, Any]]:
         """One tool server for all rollouts of a worker, where the agent reads through tools."""
@@ -95,23 +114,3 @@ class NowcastTaskset(vf.Taskset[NowcastTask, NowcastConfig]):  # type: ignore[ty
         # Absolute, since the server runs in a working directory of its own.
         place = {"store": store_uri(config.store)} if config.tools.url is None else {}
         return [CatalogToolset(config.tools.model_copy(update=place))]
-
-
-def _builder(stream: Stream, config: NowcastConfig) -> Callable[[int], NowcastData]:
-    """What builds the data of a draw: a closure, so that a deep copy of a task shares it."""
-    store, series = stream.space.store, stream.space.series
-
-    def data_of(n: int) -> NowcastData:
-        draw = stream.draw(n)
-        return make_data(
-            store,
-            draw,
-            series[draw.series_id].role.transform,
-            stream=stream.name,
-            baseline=config.baseline,
-            scale=config.scale,
-            context=config.context,
-            closed_egress=config.closed_egress,
-        )
-
-    return data_of

@@ -14,11 +14,11 @@ seasonally adjusted carry a fixed seasonal pattern.
 **Measurement.** The first print of a period differs from the truth by noise and by news that has
 not come in yet: that share of the surprise is missing, so the print leans towards the mean (of a
 change) or the last level. One to three later estimates, with the next releases or, in quarterly
-accounts, in the two following months, take both away step by step. Besides, the changes of a
-whole year share an error that only the annual benchmark removes; a benchmark rewrites the last
-years of levels, settles all but the newest year and moves what it settles a little each time. Surveys
-are hardly revised. Chained and index series get a new base year two or three times: one vintage
-rescales the whole history, and a metadata row that is valid from that very day names the new base.
+accounts, in the two following months, take both away step by step. The changes of a calendar year
+also share an error that only the annual benchmark removes: it rewrites the last years of levels,
+settles all but the newest year, and moves a little what earlier ones had settled. Surveys are
+hardly revised. Chained and index series get a new base year two or three times: one vintage then
+rescales the whole history, and a metadata row valid from that very day names the new base.
 
 **Publication.** All series of a release share its calendar: a lag, a weekday or a jitter, never a
 weekend or a holiday. A government shutdown from `SHUTDOWN[0]` to `SHUTDOWN[1]` stops official
@@ -35,9 +35,7 @@ single IEEE doubles in a fixed order: no libm, no BLAS, no vectorised sum.
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -46,14 +44,10 @@ import pyarrow as pa
 
 from ..periods import PERIODS_PER_YEAR, Frequency, iso, period_end, shift, to_date, to_days
 from ..store.schema import VINTAGE_SCHEMA, SeriesMeta, normalise
-from .synthetic_panel import PLANS, RELEASES, Plan, Release
+from .synthetic_panel import ARCHIVE_END, FIRST_PERIOD, PLANS, RELEASES, SHUTDOWN, Plan, Release
 
 SYNTHETIC_VERSION = 1
 """Part of every key and of the attribution; raised whenever a change point of any seed changes."""
-
-FIRST_PERIOD = to_days("1995-01-01")  # also a Sunday, on which weeks start
-ARCHIVE_END = to_days("2025-01-31")
-SHUTDOWN = (to_days("2013-10-01"), to_days("2013-11-11"))
 
 _SIGNAL_START = 1993  # two years before the first period: burn-in, and room for lags
 _SIGNAL_MONTHS = 12 * (2027 - _SIGNAL_START)  # and for leads after the last
@@ -77,8 +71,11 @@ def generate(seed: int = 0) -> list[SyntheticSeries]:
 
     Each `table` has the columns of `VINTAGE_SCHEMA` in canonical form (`schema.normalise`).
     """
-    common = _common_factor(seed)
-    sectors = {name: _sector_factor(seed, name) for name in {plan.category for plan in PLANS}}
+    common = _factor(seed, "common", 0.85, 0.45, _crises(seed))
+    sectors = {
+        name: _factor(seed, f"sector/{name}", 0.5, 0.85, {})
+        for name in {plan.category for plan in PLANS}
+    }
     releases = {release.name: release for release in RELEASES}
     calendars = {name: _calendar(seed, release) for name, release in releases.items()}
     series = []
@@ -89,9 +86,6 @@ def generate(seed: int = 0) -> list[SyntheticSeries]:
         office.publish(calendars[release.name])
         series.append(SyntheticSeries(_metadata(plan, release, office), _table(plan, office)))
     return series
-
-
-# --- random numbers -------------------------------------------------------------------------------
 
 
 def _uniforms(seed: int, series: str, purpose: str, count: int) -> npt.NDArray[np.float64]:
@@ -111,16 +105,14 @@ def _normals(seed: int, series: str, purpose: str, count: int) -> list[float]:
     return [float(value) for value in total - 6.0]
 
 
-# --- truth ----------------------------------------------------------------------------------------
-
-
-def _common_factor(seed: int) -> list[float]:
-    """The state of the economy in each month from `_SIGNAL_START` on."""
-    shocks = _normals(seed, "common", "shocks", _SIGNAL_MONTHS)
-    pushes = _crises(seed)
+def _factor(
+    seed: int, name: str, keep: float, size: float, pushes: dict[int, float]
+) -> list[float]:
+    """An AR(1) by month from `_SIGNAL_START` on, with pushes from outside."""
+    shocks = _normals(seed, name, "shocks", _SIGNAL_MONTHS)
     factor, now = [], 0.0
     for month, shock in enumerate(shocks):
-        now = 0.85 * now + 0.45 * shock + pushes.get(month, 0.0)
+        now = keep * now + size * shock + pushes.get(month, 0.0)
         factor.append(now)
     return factor
 
@@ -146,15 +138,6 @@ def _month_in(years: tuple[int, int], share: float) -> int:
     return first + int(share * 12 * (years[1] - years[0] + 1))
 
 
-def _sector_factor(seed: int, category: str) -> list[float]:
-    """What the series of a category share beyond the common factor, by month."""
-    factor, now = [], 0.0
-    for shock in _normals(seed, f"sector/{category}", "shocks", _SIGNAL_MONTHS):
-        now = 0.5 * now + 0.85 * shock
-        factor.append(now)
-    return factor
-
-
 def _signal(plan: Plan, common: list[float], sector: list[float]) -> list[float]:
     """What both factors say about the series, by month."""
     signal, now = [], 0.0
@@ -168,9 +151,9 @@ def _signal(plan: Plan, common: list[float], sector: list[float]) -> list[float]
 
 def _truth(plan: Plan, frequency: Frequency, seed: int, signal: list[float]) -> list[float]:
     """The simulated quantity (level, change or growth) in every period."""
-    periods = _periods(frequency)
-    persistent = _normals(seed, plan.id, "persistent", len(periods))
-    transitory = _normals(seed, plan.id, "transitory", len(periods))
+    periods, name = _periods(frequency), plan.truth_of or plan.id
+    persistent = _normals(seed, name, "persistent", len(periods))
+    transitory = _normals(seed, name, "transitory", len(periods))
     values, slow, before = [], 0.0, 0.0
     for index, period in enumerate(periods):
         slow = plan.phi * slow + plan.persist * persistent[index]
@@ -201,9 +184,6 @@ def _periods(frequency: Frequency) -> list[int]:
     return periods
 
 
-# --- calendar -------------------------------------------------------------------------------------
-
-
 def _calendar(seed: int, release: Release) -> list[tuple[int, int]]:
     """Release days in order, each with the number of periods published by then."""
     periods = _periods(release.frequency)
@@ -222,7 +202,7 @@ def _calendar(seed: int, release: Release) -> list[tuple[int, int]]:
             due += (release.weekday - due - 3) % 7  # day 0, 1970-01-01, was a Thursday
         for day in (moved(due), *(moved(due + days) for days in release.later)):
             known[day] = max(known.get(day, 0), index + 1)
-    return [(day, known[day]) for day in sorted(known) if day <= ARCHIVE_END]
+    return [(day, known[day]) for day in sorted(known)]
 
 
 def _working_day(day: int) -> int:
@@ -230,9 +210,6 @@ def _working_day(day: int) -> int:
     while (day + 3) % 7 >= 5 or (to_date(day).month, to_date(day).day) in _HOLIDAYS:
         day += 1
     return day
-
-
-# --- measurement and publication ------------------------------------------------------------------
 
 
 @dataclass
@@ -248,7 +225,7 @@ class _Office:
     seed: int
     truth: list[float]
     rows: list[tuple[int, int, float | None]] = field(default_factory=list)
-    """Change points: period, vintage, value."""
+    """Period, vintage, value; whatever each release touched, changed or not."""
     rebased: list[tuple[int, int]] = field(default_factory=list)
     """(vintage, base year) for each base year."""
 
@@ -268,37 +245,32 @@ class _Office:
         self.level = [0.0] * count
         self.scale = 1.0
         self.born: list[int] = []  # the number of the release that first had each period
-        self.published: list[float | None] = []
 
     def publish(self, calendar: list[tuple[int, int]]) -> None:
         """Go through the releases in order and keep the change points of the archive."""
-        plan = self.plan
-        start, oldest = to_days(plan.archive), 0
-        last = to_days(plan.ends) if plan.ends else ARCHIVE_END
-        benchmarks = iter(_benchmark_days(self.release))
-        due = next(benchmarks)
+        plan, oldest, reworked = self.plan, 0, 0
+        start, end = to_days(plan.archive), to_days(plan.ends) if plan.ends else ARCHIVE_END
         for number, (day, known) in enumerate(calendar):
-            if day > last:
+            if day > end:
                 break
             self.born += [number] * (known - len(self.born))
             while number - self.born[oldest] > len(plan.revisions) and oldest < known - 1:
                 oldest += 1
-            low = oldest
-            if day >= due:
-                due = next(benchmarks)
-                low = min(low, self._benchmark(day, known))
-                low = min(low, self._rebase(day, known))
+            low, date = oldest, to_date(day)
+            benchmark = reworked < date.year and 0 < self.release.benchmark_month <= date.month
+            if benchmark:
+                reworked = date.year
+                low = min(low, self._benchmark(date.year, known))
             self._measure(number, low, known)
-            recording = day >= start
-            if recording and not self.rows:
-                low = 0
-            self._print(day, number, low, known, recording)
+            if (benchmark and self._rebase(day, known)) or not self.rows:
+                low = 0  # the first vintage of the archive holds the whole history
+            if day >= start:
+                self._print(day, number, low, known)
 
-    def _benchmark(self, day: int, known: int) -> int:
+    def _benchmark(self, year: int, known: int) -> int:
         """Rework the last years; the first period that changed."""
         plan, first = self.plan, max(known - self.plan.window, 0)
-        year = to_date(day).year
-        draws = _normals(self.seed, plan.id, f"benchmark/{year}", plan.window)
+        draws = _normals(self.seed, plan.id, f"benchmark/{year}", known - first)
         before = 0.0
         for index in range(first, known):
             settled = index < known - self.per_year
@@ -306,32 +278,26 @@ class _Office:
             weight = (index - first + 1) / (known - first)
             moved = plan.reworked * weight * draws[index - first]
             step = moved if plan.kind == "level" else moved - before
-            self.estimate[index] = self.truth[index] + (0.0 if settled else self.bias[index]) + step
+            self.estimate[index] = self.truth[index] + step + (0.0 if settled else self.bias[index])
             before = moved
         return first
 
-    def _rebase(self, day: int, known: int) -> int:
-        """Take the base year that this benchmark introduces, if any; the first changed period."""
-        year = to_date(day).year
-        for introduced, base in self.plan.bases:
-            if introduced != year:
-                continue
-            if "{base}=100" in self.plan.units:
-                months = [
-                    self.level[index]
-                    for index in range(known - self.per_year)
-                    if to_date(self.periods[index]).year == base
-                ]
-                total = 0.0
-                for value in months:
-                    total += value
-                self.scale = 100.0 * len(months) / total
-            elif self.rebased:
-                for _ in range(base - self.rebased[-1][1]):
-                    self.scale *= _DEFLATION
-            self.rebased.append((day, base))
-            return 0
-        return known
+    def _rebase(self, day: int, known: int) -> bool:
+        """Take the base year that this year's benchmark introduces, if any."""
+        base = dict(self.plan.bases).get(to_date(day).year)
+        if base is None:
+            return False
+        if "=100" in self.plan.units:
+            total, count = 0.0, 0
+            for index in range(known):
+                if to_date(self.periods[index]).year == base:
+                    total, count = total + self._unscaled(index), count + 1
+            self.scale = 100.0 * count / total
+        elif self.rebased:
+            for _ in range(base - self.rebased[-1][1]):
+                self.scale *= _DEFLATION
+        self.rebased.append((day, base))
+        return True
 
     def _measure(self, number: int, low: int, known: int) -> None:
         """Levels from period `low` on, as this release sees them."""
@@ -356,37 +322,23 @@ class _Office:
             error -= self.plan.miss[age] * (self.truth[index] - expected)
         return error
 
-    def _print(self, day: int, number: int, low: int, known: int, recording: bool) -> None:
+    def _print(self, day: int, number: int, low: int, known: int) -> None:
         """Publish periods `low` to `known`, and any value that is withdrawn or comes back."""
         withdrawn = {to_days(period): span for period, *span in self.plan.withdrawn}
-        touched = [*range(low, known)]
-        touched += [i for i in range(low) if self.periods[i] in withdrawn] if withdrawn else []
-        self.published += [None] * (known - len(self.published))
-        for index in touched:
+        below = [i for i in range(low) if self.periods[i] in withdrawn] if withdrawn else []
+        for index in [*below, *range(low, known)]:
             gone, back = withdrawn.get(self.periods[index], (0, 0))
             age = number - self.born[index]
-            value = (
-                None if gone and gone <= age and (age < back or not back) else self._value(index)
-            )
-            if recording and (value is not None or self.published[index] is not None):
-                self.rows.append((self.periods[index], day, value))
-            self.published[index] = value
+            hidden = 0 < gone <= age and (age < back or not back)
+            value = None if hidden else self._value(index)
+            self.rows.append((self.periods[index], day, value))
 
     def _value(self, index: int) -> float:
-        month = to_date(self.periods[index]).month - 1
-        tenths = (1.0, 10.0, 100.0, 1000.0)[self.plan.decimals]
-        return round(self.level[index] * self.scale * self.season[month] * tenths) / tenths
+        unit = (1.0, 10.0, 100.0, 1000.0)[self.plan.decimals]
+        return round(self._unscaled(index) * self.scale * unit) / unit
 
-
-def _benchmark_days(release: Release) -> Iterator[int]:
-    """The days from which on a benchmark is due, one a year; none is far in the future."""
-    if release.benchmark_month:
-        for year in range(1995, 2026):
-            yield to_days(dt.date(year, release.benchmark_month, 1))
-    yield ARCHIVE_END + 1
-
-
-# --- what goes into the store ---------------------------------------------------------------------
+    def _unscaled(self, index: int) -> float:
+        return self.level[index] * self.season[to_date(self.periods[index]).month - 1]
 
 
 def _table(plan: Plan, office: _Office) -> pa.Table:

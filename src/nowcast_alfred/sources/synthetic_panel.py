@@ -11,7 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ..periods import Frequency, Units
+from ..periods import Frequency, Units, to_days
+
+FIRST_PERIOD = to_days("1995-01-01")  # also a Sunday, on which weeks start
+ARCHIVE_END = to_days("2025-01-31")
+SHUTDOWN = (to_days("2013-10-01"), to_days("2013-11-11"))
+"""First and last day on which the government publishes nothing."""
 
 Kind = Literal["level", "sum", "growth"]
 """What is simulated: the level itself, its change, or its percent growth (both cumulated)."""
@@ -55,6 +60,8 @@ class Plan:
     archive: str
     """The archive holds the vintages from this day on; the first has all history known then."""
     mean: float
+    truth_of: str = ""
+    """Id of the series whose truth this one measures too, if not its own."""
     start: float = 0.0
     """Level before the first period, of a cumulated series."""
     load: float = 0.0
@@ -142,8 +149,8 @@ _LABOUR = (
          miss=(0.10, 0.03), bias=3, reworked=6, window=60),
     Plan("SYN_UNRATE", "Unemployment rate", "Percent",
          "Labour Market Report", "chg", 45, "labour", 1, "level", "1996-10-01",
-         mean=5.4, load=-1.1, lag=1, smooth=0.85, phi=0.98, persist=0.06, noise=0.08, floor=1.0,
-         reworked=0.06, window=60),
+         mean=5.4, load=-1.1, lag=1, smooth=0.85, phi=0.98, persist=0.06, noise=0.05, floor=1.0,
+         reworked=0.05, window=60),
     Plan("SYN_EARNINGS", "Average hourly earnings", "Dollars per Hour",
          "Labour Market Report", "pch", 45, "labour", 2, "growth", "2000-02-01",
          mean=0.26, start=16.4, load=0.015, phi=0.93, persist=0.018, noise=0.13, ma=-0.35,
@@ -194,15 +201,15 @@ _PRICES = (
          reworked=0.025, window=60, bases=_PRICE_BASES),
     Plan("SYN_CPINSA", "Consumer prices, all items, unadjusted", "Index {base}=100",
          "Consumer Prices", "pc1", 40, "prices", 3, "growth", "1996-09-01",
-         mean=0.19, start=88, load=0.03, sector=0.10, phi=0.9, persist=0.035, noise=0.09,
-         season=0.22, bases=_PRICE_BASES, adjustment=_NSA),
+         truth_of="SYN_CPI", mean=0.19, start=88, load=0.03, sector=0.10, phi=0.9, persist=0.035,
+         noise=0.09, season=0.22, bases=_PRICE_BASES, adjustment=_NSA),
     Plan("SYN_PPI", "Producer prices, finished goods", "Index {base}=100",
          "Producer Prices", "pch", 42, "prices", 1, "growth", "1998-11-01",
          mean=0.17, start=91, load=0.09, sector=0.28, lag=-1, phi=0.6, persist=0.12, noise=0.3,
          revisions=(0.1, 0.08, 0.06), reworked=0.06, window=36, bases=_PRICE_BASES),
     Plan("SYN_FUEL", "Retail price of motor fuel", "Cents per Gallon",
          "Fuel Prices", "chg", 8, "prices", 1, "level", "2002-07-01",
-         mean=268, load=16, sector=8, smooth=0.85, phi=0.992, persist=5.2, noise=0.7, floor=85,
+         mean=272, load=14, sector=8, smooth=0.85, phi=0.99, persist=4.6, noise=0.7, floor=85,
          adjustment=_NSA, role="predictor"),
 )
 
@@ -213,9 +220,9 @@ _SPENDING = (
          revisions=(0.26, 0.14), miss=(0.15, 0.05), bias=0.05, reworked=0.25, window=48),
     Plan("SYN_RETAILNSA", "Retail sales, unadjusted", "Millions of Dollars",
          "Retail Trade", "pch", 42, "consumption", 0, "growth", "1998-03-01",
-         mean=0.34, start=178_000, load=0.22, sector=0.22, noise=0.6, ma=-0.35, season=5.0,
-         revisions=(0.25, 0.13), miss=(0.12, 0.04), bias=0.05, reworked=0.15, window=36,
-         adjustment=_NSA),
+         truth_of="SYN_RETAIL", mean=0.34, start=178_000, load=0.22, sector=0.22, noise=0.55,
+         ma=-0.35, season=5.0, revisions=(0.25, 0.13), miss=(0.12, 0.04), bias=0.05, reworked=0.15,
+         window=36, adjustment=_NSA),
     Plan("SYN_INCOME", "Personal income", "Billions of Dollars",
          "Income and Spending", "pch", 60, "consumption", 1, "growth", "1997-11-01",
          mean=0.38, start=6_050, load=0.09, phi=0.3, persist=0.08, noise=0.18, ma=-0.2,
@@ -246,7 +253,7 @@ _HOUSING = (
     Plan("SYN_HOUSEPRICE", "House prices, unadjusted", "Index {base}=100",
          "House Prices", "pch", 85, "housing", 2, "growth", "2001-05-01",
          mean=0.95, start=80, load=0.35, sector=0.2, lag=2, smooth=0.7, phi=0.85, persist=0.35,
-         noise=0.25, season=0.9, revisions=(0.22, 0.11, 0.06), reworked=0.2, window=12,
+         noise=0.25, season=0.9, revisions=(0.22, 0.11, 0.06), reworked=0.2, window=16,
          bases=((1996, 1995), (2004, 2000), (2012, 2010)), adjustment=_NSA),
 )
 
@@ -306,7 +313,7 @@ _SURVEYS = (
 _ACCOUNTS = (
     Plan("SYN_GDP", "Real gross domestic product", "Billions of Chained {base} Dollars",
          "National Accounts", "pca", 60, "output", 1, "growth", "1996-08-01",
-         mean=0.62, start=9_800, load=0.42, sector=0.18, phi=0.3, persist=0.12, noise=0.24,
+         mean=0.72, start=9_800, load=0.42, sector=0.18, phi=0.3, persist=0.12, noise=0.24,
          revisions=(0.12, 0.06), miss=(0.18, 0.06), bias=0.08, reworked=0.22, window=14,
          bases=_CHAIN_BASES),
     Plan("SYN_CONSUMPTION", "Real private consumption", "Billions of Chained {base} Dollars",
@@ -335,7 +342,7 @@ _ACCOUNTS = (
     Plan("SYN_COMPENSATION", "Compensation cost index", "Index {base}=100",
          "Compensation Costs", "pch", 60, "labour", 1, "growth", "2001-01-15",
          mean=0.75, start=84, load=0.04, lag=4, phi=0.9, persist=0.07, noise=0.1, reworked=0.08,
-         window=20, bases=((1996, 1995), (2006, 2005))),
+         window=20, bases=((1996, 1995), (2006, 2005), (2015, 2012))),
 )
 # fmt: on
 

@@ -28,6 +28,14 @@ from .parquet import read_meta, read_rows
 from .schema import SeriesMeta, to_arrays
 
 CACHE_VERSION = 1
+_SCHEMA = pa.schema(
+    [
+        ("period", pa.int32()),
+        ("vintage", pa.int32()),
+        ("value", pa.float64()),
+        ("lower", pa.int32()),
+    ]
+)
 Int32s = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 
@@ -75,6 +83,8 @@ def open_cache(files: Files, manifest: Manifest) -> Mapped:
     ------
     StoreCorrupt
         If a file of the store, or the cache itself, is damaged; the message names it.
+    StoreError
+        If the cache cannot be written.
     """
     path = cache_folder() / f"{manifest.fingerprint[:32]}-v{CACHE_VERSION}.arrow"
     if not path.exists():
@@ -95,40 +105,41 @@ def columns_of(tables: dict[str, pa.Table]) -> tuple[Columns, dict[str, tuple[in
 
 
 def _build(path: Path, files: Files, manifest: Manifest) -> None:
-    with (path.parent / f"{path.stem}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if path.exists():  # another process built it while this one waited
-            return
-        tables = {key: read_rows(files, entry) for key, entry in manifest.series.items()}
-        columns, index = columns_of(tables)
-        head = {
-            "fingerprint": manifest.fingerprint,
-            "index": index,
-            "meta": [asdict(row) for row in read_meta(files, manifest)],
-        }
-        text = json.dumps(head, sort_keys=True).encode()
-        schema = pa.schema(
-            [
-                ("period", pa.int32()),
-                ("vintage", pa.int32()),
-                ("value", pa.float64()),
-                ("lower", pa.int32()),
-            ],
-            metadata={"head": text, "crc": str(zlib.crc32(text))},
-        )
-        arrays = [columns.period, columns.vintage, columns.value, columns.lower]
-        batch = pa.record_batch([pa.array(array) for array in arrays], schema=schema)
-        descriptor, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                with pa.ipc.new_file(file, schema) as writer:
-                    writer.write_batch(batch)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except OSError as error:
-            Path(temporary).unlink(missing_ok=True)
-            raise StoreError(f"cannot write the cache {path}: {error}") from None
+    try:
+        with (path.parent / f"{path.stem}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if path.exists():  # another process built it while this one waited
+                return
+            for leftover in path.parent.glob(f"{TEMPORARY}{path.stem}-*"):  # of a crash
+                leftover.unlink(missing_ok=True)
+            _write(path, files, manifest)
+    except OSError as error:
+        raise StoreError(f"cannot write the cache {path}: {error}") from None
+
+
+def _write(path: Path, files: Files, manifest: Manifest) -> None:
+    tables = {key: read_rows(files, entry) for key, entry in manifest.series.items()}
+    columns, index = columns_of(tables)
+    head = {
+        "fingerprint": manifest.fingerprint,
+        "index": index,
+        "meta": [asdict(row) for row in read_meta(files, manifest)],
+    }
+    text = json.dumps(head, sort_keys=True).encode()
+    schema = _SCHEMA.with_metadata({"head": text, "crc": str(zlib.crc32(text))})
+    arrays = [columns.period, columns.vintage, columns.value, columns.lower]
+    batch = pa.record_batch([pa.array(array) for array in arrays], schema=schema)
+    descriptor, temporary = tempfile.mkstemp(prefix=f"{TEMPORARY}{path.stem}-", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            with pa.ipc.new_file(file, schema) as writer:
+                writer.write_batch(batch)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
 
 
 def _map(path: Path, manifest: Manifest) -> Mapped:
@@ -140,11 +151,20 @@ def _map(path: Path, manifest: Manifest) -> Mapped:
             if zlib.crc32(metadata[b"head"]) != int(metadata[b"crc"]):
                 raise damaged
             head = json.loads(metadata[b"head"])
+            # The same bytes as another type would pass the rows' checksums.
+            if not reader.schema.equals(_SCHEMA) or head["fingerprint"] != manifest.fingerprint:
+                raise damaged
             batch = reader.get_batch(0)
-    except (pa.ArrowException, OSError, KeyError, ValueError, TypeError):
+            batch.validate()
+        # Not `to_numpy`, which imports pandas: half a second and 50 MB for every tool server.
+        kinds = (np.int32, np.int32, np.float64, np.int32)
+        columns = Columns(
+            *(
+                np.frombuffer(column.buffers()[1], kind, len(column))
+                for column, kind in zip(batch.columns, kinds, strict=True)
+            )
+        )
+    except (pa.ArrowException, OSError, LookupError, ValueError, TypeError):
         raise damaged from None
-    if head["fingerprint"] != manifest.fingerprint:
-        raise damaged
-    columns = Columns(*(batch.column(i).to_numpy(zero_copy_only=True) for i in range(4)))
     index = {key: (start, stop, crc) for key, (start, stop, crc) in head["index"].items()}
     return Mapped(str(path), columns, index, [SeriesMeta(**row) for row in head["meta"]])

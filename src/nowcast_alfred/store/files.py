@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 from pathlib import Path
 
@@ -31,17 +32,19 @@ class Files:
 
     def __init__(self, uri: str | os.PathLike[str]) -> None:
         self.uri = os.fspath(uri)
+        self.shown = without_secrets(self.uri)
         if "://" in self.uri:
             try:
                 self._fs, self._root = pafs.FileSystem.from_uri(self.uri)
             except (ValueError, OSError) as error:
-                raise StoreNotFound(f"cannot open {self.uri}: {error}") from None
+                reason = str(error).replace(self.uri, self.shown)
+                raise StoreNotFound(f"cannot open {self.shown}: {reason}") from None
         else:
             self._fs, self._root = pafs.LocalFileSystem(), str(Path(self.uri).absolute())
 
     def where(self, name: str) -> str:
         """The place of a file, for messages."""
-        return f"{self.uri.split('?')[0].rstrip('/')}/{name}"
+        return f"{self.shown.rstrip('/')}/{name}"
 
     def read(self, name: str) -> bytes:
         """The bytes of one file.
@@ -61,6 +64,18 @@ class Files:
             raise
         except OSError as error:
             raise StoreError(f"cannot read {self.where(name)}: {error}") from None
+
+
+def without_secrets(uri: str) -> str:
+    """A URI without the parts that may hold credentials (user and password, query), for messages.
+
+    >>> without_secrets("s3://key:secret@bucket/prefix?region=eu-north-1")
+    's3://bucket/prefix'
+    """
+    scheme, mark, rest = uri.partition("://")
+    if not mark:
+        return uri
+    return scheme + mark + re.sub(r"^[^@]*:[^@]*@", "", rest.split("?")[0])
 
 
 def sha256(data: bytes) -> str:

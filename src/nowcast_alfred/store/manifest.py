@@ -77,13 +77,13 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
     try:
         body = json.loads(data)
         found = body.pop("checksum")
+        if found != _checksum(body):
+            raise StoreCorrupt(f"{where}: its checksum does not match; restore it from a copy")
         if int(body["format"]) > FORMAT:
             raise StoreError(
                 f"{where} has format {body['format']}, this package reads up to {FORMAT}: "
                 "upgrade nowcast-alfred"
             )
-        if found != _checksum(body):
-            raise StoreCorrupt(f"{where}: its checksum does not match; restore it from a copy")
         series = {key: SeriesEntry(**entry) for key, entry in body.pop("series").items()}
         return Manifest(series=series, **body)
     except (ValueError, TypeError, KeyError, AttributeError) as error:

@@ -24,7 +24,7 @@ import pyarrow as pa
 from .. import periods as p
 from ..errors import QueryError, StoreCorrupt, StoreMismatch, StoreNotFound
 from .cache import Columns, Mapped, columns_of, open_cache
-from .files import Files
+from .files import Files, without_secrets
 from .manifest import MANIFEST, VERSIONS, Manifest, fingerprint, parse_manifest
 from .schema import SeriesMeta, content_hash, meta_hash
 
@@ -128,7 +128,7 @@ class VintageStore:
         self._mapped = mapped
         self._changes: dict[str, Changes] = {}
         self._meta: dict[str, list[SeriesMeta]] = {}
-        for row in mapped.meta:
+        for row in sorted(mapped.meta, key=lambda row: row.valid_from or ""):
             self._meta.setdefault(row.id, []).append(row)
 
     @classmethod
@@ -144,6 +144,11 @@ class VintageStore:
         """The ids of all series, sorted."""
         return tuple(sorted(self._mapped.index))
 
+    @property
+    def shown(self) -> str:
+        """The place of the store without credentials, for messages."""
+        return without_secrets(self.uri)
+
     def meta(self, series_id: str) -> SeriesMeta:
         """The newest metadata of a series."""
         return self._metadata(series_id)[-1]
@@ -157,7 +162,7 @@ class VintageStore:
     def _metadata(self, series_id: str) -> list[SeriesMeta]:
         if series_id not in self._mapped.index:
             raise QueryError(
-                f"no series {series_id[:64]!r} in {self.uri}; it has {len(self._mapped.index)}: "
+                f"no series {series_id[:64]!r} in {self.shown}; it has {len(self._mapped.index)}: "
                 f"{', '.join(self.series_ids[:12])}{', ...' if len(self.series_ids) > 12 else ''}"
             )
         return self._meta[series_id]
@@ -202,7 +207,7 @@ class VintageStore:
         changes = self.changes(series_id)
         start, stop = changes.rows_of(day)
         if start == stop:
-            raise QueryError(f"{series_id} has no vintage of {p.iso(day)} in {self.uri}")
+            raise QueryError(f"{series_id} has no vintage of {p.iso(day)} in {self.shown}")
         first_vintage = int(changes.columns.vintage[start])
         first = self._value(series_id, day, transform, first_vintage)
         if first is None:
@@ -321,6 +326,8 @@ class AsOfView:
         if held is None:
             self._require(series_id)
             period, value, _ = self._store.changes(series_id).known(self._day)
+            # Answers share these arrays: a caller's change must not reach the next answer.
+            period.flags.writeable = value.flags.writeable = False
             held = self._levels[series_id] = (period, value)
         return held
 
@@ -348,19 +355,22 @@ def read_manifest(files: Files, version: str | None = None) -> Manifest:
         manifest = parse_manifest(files.read(MANIFEST), files.where(MANIFEST))
     except FileNotFoundError:
         raise StoreNotFound(
-            f"no store at {files.uri} (no {MANIFEST}); make one with `nowcast-alfred store synth` "
-            "or `nowcast-alfred store import`"
+            f"no store at {files.shown} (no {MANIFEST}); make one with "
+            "`nowcast-alfred store synth` or `nowcast-alfred store import`"
         ) from None
     if version is None or manifest.fingerprint == version:
         return manifest
     name = f"{VERSIONS}/{version}.json"
     try:
-        return parse_manifest(files.read(name), files.where(name))
+        earlier = parse_manifest(files.read(name), files.where(name))
     except FileNotFoundError:
         raise StoreMismatch(
-            f"{files.uri} is at version {manifest.fingerprint[:12]} and has no version "
+            f"{files.shown} is at version {manifest.fingerprint[:12]} and has no version "
             f"{version[:12]}; tasks must be scored on the version they were drawn from"
         ) from None
+    if earlier.fingerprint != version:
+        raise StoreCorrupt(f"{files.where(name)} is the manifest of another version")
+    return earlier
 
 
 def open_store(uri: str | os.PathLike[str], fingerprint: str | None = None) -> VintageStore:

@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass, fields
 import numpy as np
 import pyarrow as pa
 
-from ..errors import InputError
-from ..periods import FREQUENCIES, UNITS, Frequency, Units, iso
+from ..errors import InputError, QueryError
+from ..periods import FREQUENCIES, UNITS, Frequency, Units, iso, to_days
 
 VINTAGE_SCHEMA = pa.schema(
     [
@@ -70,6 +70,11 @@ class SeriesMeta:
         ):
             if value not in choices:
                 raise InputError(f"series {self.id}: {name} {value!r}; one of {', '.join(choices)}")
+        if self.valid_from is not None:
+            try:
+                to_days(self.valid_from)
+            except QueryError as error:
+                raise InputError(f"series {self.id}: valid_from: {error}") from None
         if self.training not in TRAINING and not self.training.startswith("permission:"):
             raise InputError(
                 f"series {self.id}: training {self.training!r}; one of {', '.join(TRAINING)}, "
@@ -99,12 +104,21 @@ def normalise(table: pa.Table, where: str) -> pa.Table:
     Raises
     ------
     InputError
-        If one (period, vintage) has two different values, a value is not finite, or
-        `vintage_lower` is not before `vintage`.
+        If a column is missing or of another type, one (period, vintage) has two different
+        values, a value is infinite, or `vintage_lower` is not before `vintage`.
     """
-    table = table.select(VINTAGE_SCHEMA.names).cast(VINTAGE_SCHEMA)
-    table = table.combine_chunks().sort_by([("period", "ascending"), ("vintage", "ascending")])
+    try:
+        table = table.select(VINTAGE_SCHEMA.names).cast(VINTAGE_SCHEMA)
+    except (KeyError, ValueError, NotImplementedError) as error:  # pyarrow's are among them
+        raise InputError(f"{where}: these are not vintage rows: {error}") from None
+    # By vintage_lower too, so that of rows that differ in it alone the widest bracket stays,
+    # whatever order they came in.
+    order = [(name, "ascending") for name in ("period", "vintage", "vintage_lower")]
+    table = table.combine_chunks().sort_by(order)
     period, vintage, value, lower = to_arrays(table)
+    # One null and one zero, as in the content hash.
+    one_form = pa.array(value + 0.0, pa.float64(), mask=np.isnan(value))
+    table = table.set_column(2, VINTAGE_SCHEMA.field("value"), one_form)
     if np.isinf(value).any():
         row = int(np.flatnonzero(np.isinf(value))[0])
         raise InputError(f"{where}: {iso(period[row])} in vintage {iso(vintage[row])} is infinite")

@@ -1,12 +1,12 @@
 """Publishing a version: stage, check, then swap one manifest.
 
-Vintage files are content-addressed and never rewritten, so a new version only adds files; the
-rename of `manifest.json` is the commit. A crash before it leaves the old version as it was, a crash
-after it leaves the new one, and what a crash left lying about is removed by the next writer. One
-writer at a time holds a lock that the system drops when the process dies.
+Files of rows and of metadata are content-addressed and never rewritten, so a new version only adds
+files; the rename of `manifest.json` is the commit. A crash before it leaves the old version as it
+was, a crash after it leaves the new one, and what a crash left lying about is removed by the next
+writer. One writer at a time holds a lock that the system drops when the process dies.
 
-History only grows: a row that would alter what an earlier day could see stops the publication
-(`HistoryChanged`) unless it is accepted by name.
+History only grows: a row, or a title or unit, that would alter what an earlier day could see stops
+the publication (`HistoryChanged`) unless it is accepted by name.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ import pyarrow as pa
 
 from ..errors import HistoryChanged, InputError, StoreError, StoreLocked
 from ..periods import iso
-from .files import TEMPORARY, Files, atomic_write, sha256
+from .files import TEMPORARY, Files, atomic_write, sha256, sync_folder, without_secrets
 from .manifest import MANIFEST, VERSIONS, Manifest, SeriesEntry, fingerprint, parse_manifest
 from .parquet import encode_meta, encode_rows, read_meta, read_rows
 from .schema import SeriesMeta, content_hash, meta_hash, normalise, to_arrays
 
 LOCK = ".lock"
+FACTS = ("title", "frequency", "units", "seasonal_adjustment")
+"""Metadata that a past view shows and reads by; the other fields are the catalog's to change."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ def publish(
     Raises
     ------
     HistoryChanged
-        If a past view would change; nothing is written.
+        If a past view would change, in its values or in the `FACTS` of its metadata; nothing is
+        written.
     InputError
         If rows contradict each other or a series has no rows or no base metadata.
     StoreLocked
@@ -75,13 +78,17 @@ def publish(
     StoreError
         If the folder cannot be written; the version before stays in force.
     """
+    if "://" in str(root):
+        raise StoreError(
+            f"cannot write to {without_secrets(str(root))}: write to a folder, copy it"
+        )
     root = Path(root)
     inputs = list(inputs)
     if not inputs:
         raise InputError("there is no series to write")
     with _lock(root):
         path = root / MANIFEST
-        old = parse_manifest(path.read_bytes(), str(path)) if path.exists() else None
+        old = parse_manifest(Files(root).read(MANIFEST), str(path)) if path.exists() else None
         return _commit(root, old, _merge(root, old, inputs, accept_history))
 
 
@@ -103,13 +110,15 @@ def _lock(root: Path) -> Iterator[None]:
     with handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            for folder in (root, root / "vintages", root / VERSIONS):
+                for leftover in folder.glob(f"{TEMPORARY}*"):
+                    leftover.unlink(missing_ok=True)
+        except BlockingIOError:
             raise StoreLocked(
                 f"another process is writing to {root}; wait for it to end (the lock goes with it)"
             ) from None
-        for folder in (root, root / "vintages", root / VERSIONS):
-            for leftover in folder.glob(f"{TEMPORARY}*"):
-                leftover.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot write to {root}: {error}") from None
         yield
 
 
@@ -129,7 +138,8 @@ def _merge(root: Path, old: Manifest | None, inputs: list[SeriesInput], accept: 
         if entry is not None:
             before = read_rows(files, entry)
             table = _union(before, table, item.id)
-            if rows := _past_changes(before, table, item.id):
+            rows = _past_facts(meta[item.id], item.meta, entry.last_vintage)
+            if rows := rows + _past_changes(before, table, item.id):
                 changed[item.id] = rows
         meta[item.id] = item.meta
         if entry is None or entry.content != content_hash(table):
@@ -155,6 +165,8 @@ def _checked(inputs: list[SeriesInput]) -> Iterator[SeriesInput]:
             raise InputError("a series needs metadata rows, all with its own id")
         if sum(row.valid_from is None for row in item.meta) != 1:
             raise InputError(f"series {item.id}: exactly one metadata row has no valid_from")
+        if len({row.valid_from for row in item.meta}) < len(item.meta):
+            raise InputError(f"series {item.id}: two metadata rows have the same valid_from")
         if item.id in seen:
             raise InputError(f"series {item.id} comes twice; merge its rows first")
         seen.add(item.id)
@@ -198,6 +210,24 @@ def _past_changes(before: pa.Table, merged: pa.Table, series_id: str) -> list[st
     ]
 
 
+def _past_facts(before: list[SeriesMeta], after: list[SeriesMeta], horizon: str) -> list[str]:
+    """The facts that would read otherwise on a day up to `horizon`."""
+    days = {row.valid_from or "" for row in before + after}
+    found = []
+    for day in sorted(day for day in days if day <= horizon):
+        old, new = (
+            max((r for r in rows if (r.valid_from or "") <= day), key=lambda r: r.valid_from or "")
+            for rows in (before, after)
+        )
+        found += [
+            f"{new.id} {name} from {day or 'the beginning'} on: "
+            f"{getattr(old, name)!r} would become {getattr(new, name)!r}"
+            for name in FACTS
+            if getattr(old, name) != getattr(new, name)
+        ]
+    return found
+
+
 def _by_key(table: pa.Table) -> dict[tuple[int, int], str]:
     found = {}
     for period, vintage, value, lower in zip(
@@ -228,11 +258,28 @@ def _commit(root: Path, old: Manifest | None, staged: _Staged) -> Manifest:
     text = manifest.to_json().encode()
     try:
         for name, data in {**staged.blobs, manifest.meta_file: meta_blob}.items():
-            atomic_write(root / name, data)
+            _write_once(root / name, data)
         atomic_write(root / VERSIONS / f"{manifest.fingerprint}.json", text)
         atomic_write(root / MANIFEST, text)
     except OSError as error:
-        raise StoreError(
-            f"cannot write to {root}: {error}; the version before is still in force"
-        ) from error
+        if _holds(root / MANIFEST, text):
+            state = "the new version is in force, but a power loss may undo it"
+        else:
+            state = "the version before is still in force"
+        raise StoreError(f"cannot write to {root}: {error}; {state}") from error
     return manifest
+
+
+def _write_once(path: Path, data: bytes) -> None:
+    """Write a content-addressed file, unless a version before or a crashed writer has."""
+    if _holds(path, data):
+        sync_folder(path.parent)
+    else:
+        atomic_write(path, data)
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    try:
+        return path.read_bytes() == data
+    except OSError:
+        return False

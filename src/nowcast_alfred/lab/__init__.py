@@ -1,0 +1,1 @@
+"""What surrounds a run: canned policies, reading of traces, the demonstration."""

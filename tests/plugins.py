@@ -1,0 +1,13 @@
+"""A metric and a reward as a user plugs them in from TOML."""
+
+from __future__ import annotations
+
+
+async def reply_length(trace) -> float:  # noqa: ANN001
+    """Length of the last reply, in characters."""
+    return float(len(trace.last_reply))
+
+
+async def half(task) -> float:  # noqa: ANN001
+    """A reward that is always one half."""
+    return 0.5
