@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 
-async def reply_length(trace) -> float:  # noqa: ANN001
+async def reply_length(trace) -> float:
     """Length of the last reply, in characters."""
     return float(len(trace.last_reply))
 
 
-async def half(task) -> float:  # noqa: ANN001
+async def half(task) -> float:
     """A reward that is always one half."""
     return 0.5

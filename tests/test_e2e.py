@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import BIN, ROOT, environment, eval_config, run, validate
 
+from commands import BIN, ROOT, environment, eval_config, run, validate
 from nowcast_alfred.lab.policy import PolicyServer
 from nowcast_alfred.lab.traces import read_run
 from nowcast_alfred.locate import embedded_store
@@ -108,7 +108,7 @@ def replay(folder: Path, source: Path) -> list[str]:
     return sorted(scores(rollout) for rollout in read_run(folder / "replayed"))
 
 
-def scores(rollout) -> str:  # noqa: ANN001
+def scores(rollout) -> str:
     held = [rollout.task["key"], sorted(rollout.rewards.items()), sorted(rollout.metrics.items())]
     return json.dumps(held)
 

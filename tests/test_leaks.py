@@ -14,7 +14,7 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -73,9 +73,9 @@ def truncated(store: VintageStore, day: int) -> VintageStore:
     kept = Columns(
         columns.period[keep], columns.vintage[keep], columns.value[keep], columns.lower[keep]
     )
-    place = np.concatenate([[0], np.cumsum(keep)]).tolist()
+    place = np.concatenate([[0], np.cumsum(keep)])
     bounds = {
-        key: (place[start], place[stop])
+        key: (int(place[start]), int(place[stop]))
         for key, (start, stop, _) in store._mapped.index.items()
         if place[stop] > place[start]
     }
@@ -182,26 +182,18 @@ def calls_of(store: VintageStore, draw: Draw) -> list[Call]:
     ]
 
 
-@dataclass(frozen=True)
-class Reading:
+def reading(store: VintageStore, draw: Draw, stream: Stream, calls: list[Call]) -> dict[str, bytes]:
     """All that the agent of one draw can read from one store, by name."""
-
-    texts: dict[str, bytes]
-
-    @classmethod
-    def of(cls, store: VintageStore, draw: Draw, stream: Stream, calls: list[Call]) -> Reading:
-        view, units = (
-            store.view(iso(draw.as_of)),
-            stream.space.series[draw.series_id].role.transform,
-        )
-        data = make_data(store, draw, units, stream=stream.name, context="prompt")
-        state = NowcastState(as_of=data.as_of, series_id=data.series_id, store=data.store)
-        texts = {"data": data.model_dump_json(), "state": state.model_dump_json()}
-        for context in ("tools", "files"):
-            texts[context] = prompts.build(view, draw.series_id, draw.period, units, context)
-        for number, call in enumerate(calls):
-            texts[f"{number} {call[0]}"] = answer(view, call)
-        return cls({name: text.encode() for name, text in texts.items()})
+    view = store.view(iso(draw.as_of))
+    units = stream.space.series[draw.series_id].role.transform
+    data = make_data(store, draw, units, stream=stream.name, context="prompt")
+    state = NowcastState(as_of=data.as_of, series_id=data.series_id, store=data.store)
+    texts = {"data": data.model_dump_json(), "state": state.model_dump_json()}
+    for context in ("tools", "files"):
+        texts[context] = prompts.build(view, draw.series_id, draw.period, units, context)
+    for number, call in enumerate(calls):
+        texts[f"{number} {call[0]}"] = answer(view, call)
+    return {name: text.encode() for name, text in texts.items()}
 
 
 def levels(view: AsOfView) -> bytes:
@@ -233,9 +225,9 @@ def check(store: VintageStore, count: int, stage_every: int) -> None:
             assert others == [expected, expected], f"{read.__name__} on {iso(day)}"
         for draw in draws:
             calls = calls_of(store, draw)
-            texts = Reading.of(store, draw, stream, calls).texts
+            texts = reading(store, draw, stream, calls)
             for twin in (poison, bare):
-                assert Reading.of(twin, draw, stream, calls).texts == texts, (draw, calls)
+                assert reading(twin, draw, stream, calls) == texts, (draw, calls)
             for name, text in texts.items():
                 lowered = text.lower()
                 assert not any(trace in lowered for trace in TRACES), (draw, name)
@@ -371,14 +363,14 @@ def test_a_reader_that_looks_ahead_is_caught_on_every_draw() -> None:
     for n in range(300):
         draw = stream.draw(n)
         calls = calls_of(SMALL, draw)
-        truth = Reading.of(Peeking(SMALL), draw, stream, calls).texts
+        truth = reading(Peeking(SMALL), draw, stream, calls)
         poison = Peeking(poisoned(SMALL, draw.as_of))
-        found = Reading.of(poison, draw, stream, calls).texts
+        found = reading(poison, draw, stream, calls)
         different = {name.split()[-1] for name in truth if truth[name] != found[name]}
         if draw.release <= draw.as_of + 60:
             assert different, draw
             assert any(TRACES[1] in text or TRACES[0] in text for text in found.values())
-        bare = Reading.of(Peeking(truncated(SMALL, draw.as_of)), draw, stream, calls).texts
+        bare = reading(Peeking(truncated(SMALL, draw.as_of)), draw, stream, calls)
         caught |= different | {name.split()[-1] for name in truth if truth[name] != bare[name]}
     # The prompts of "tools" and "files" hold metadata only, and few of those change.
     assert caught >= {"data", *TOOLS}

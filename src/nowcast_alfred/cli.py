@@ -42,6 +42,12 @@ StoreOption = Annotated[
         "--store", help="Folder or s3:// URI; default NOWCAST_ALFRED_STORE, else the embedded one."
     ),
 ]
+StoreArgument = Annotated[
+    str | None,
+    typer.Argument(
+        help="Folder or s3:// URI; default NOWCAST_ALFRED_STORE, else the embedded one."
+    ),
+]
 out = Console()
 err = Console(stderr=True)
 
@@ -92,7 +98,7 @@ def _say(text: str, folder: Path) -> None:
 
 
 @store_app.command("info")
-def store_info(store: StoreOption = None, as_json: Json = False) -> None:
+def store_info(store: StoreArgument = None, as_json: Json = False) -> None:
     """What a store holds: series, vintages, source, rights to train."""
     held = opened(store_uri(store))
     manifest = read_manifest(Files(held.uri))
@@ -115,7 +121,7 @@ def _rights(held: Any, key: str) -> dict[str, str]:
 
 
 @store_app.command("verify")
-def store_verify(store: StoreOption = None, as_json: Json = False) -> None:
+def store_verify(store: StoreArgument = None, as_json: Json = False) -> None:
     """Read and re-hash every file of a store; status 1 if any is not as it should be."""
     manifest, faults = verify_store(store_uri(store))
     if as_json:
@@ -208,7 +214,7 @@ def demo(
         {
             "policy": row.policy,
             "rollouts": row.rollouts,
-            "mean reward": f"{row.reward:+.3f}",
+            "mean reward": f"{round(row.reward, 3) + 0.0:+.3f}",
             "mean |error| / scale": f"{row.error:.3f}",
             "parsed": f"{row.parsed:.0%}",
             "lookups": f"{row.lookups:.1f}",

@@ -27,8 +27,8 @@ Series: {series_id} ({title})
 Period: {label} ({frequency}, starting {period})
 Value: {what} (units code {units}), from levels in {level_units}, {adjustment}
 
-What counts is the number as it is first published, computed within that publication; later \
-revisions do not matter.
+You are scored by your distance to the number as it is first published, computed within that \
+publication; later revisions do not matter.
 
 {context}
 

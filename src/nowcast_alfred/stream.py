@@ -60,7 +60,12 @@ class Stream:
         self, store: VintageStore, config: SpaceConfig, catalog: Catalog | None = None
     ) -> None:
         self.space: TaskSpace = build_space(store, config, catalog)
-        settings = config.model_dump(mode="json", include=set(SpaceConfig.model_fields))
+        settings = {
+            name: sorted(set(value)) if isinstance(value, list) else value
+            for name, value in config.model_dump(
+                mode="json", include=set(SpaceConfig.model_fields)
+            ).items()
+        }
         roles = {
             key: [t.role.transform, t.role.max_lag_days, t.role.category]
             for key, t in self.space.series.items()
