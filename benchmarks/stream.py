@@ -174,9 +174,9 @@ def materialise(context: Context, store: str | None = None) -> dict[str, Any]:
     per_block = built.reshape(-1, TASK_BLOCK).mean(axis=1).tolist()
     return {
         "first": first,
-        "rate": 1.0 / float(np.mean(built)),
+        "rate": 1.0 / statistics.median(per_block),
         "processor_rate": count / processor,
-        "peer_rate": 1.0 / statistics.fmean(peers),
+        "peer_rate": 1.0 / statistics.median(peers),
         "ratio": median_ratio(peers, per_block),
         "next_p99": float(np.quantile(times[:, 0], 0.99)),
         "built_p99": float(np.quantile(built, 0.99)),

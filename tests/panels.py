@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from nowcast_alfred.periods import Frequency, period_end, shift, to_date, to_days
+from nowcast_alfred.periods import Frequency, iso, period_end, shift, to_date, to_days
 from nowcast_alfred.store import SeriesInput, VintageStore
 from nowcast_alfred.store.schema import VINTAGE_SCHEMA, SeriesMeta, normalise
 
@@ -67,6 +67,23 @@ def store_of(*series: tuple[SeriesMeta | list[SeriesMeta], Iterable[Row]]) -> Vi
         tables[own[0].id] = table(rows, own[0].id)
         metas += own
     return VintageStore.from_tables(tables, metas)
+
+
+def months(first: str, count: int) -> list[str]:
+    """Months in order, as dates."""
+    return [iso(shift(to_days(first), "m", i)) for i in range(count)]
+
+
+def after(period: str, days: int, frequency: Any = "m") -> str:
+    """A day so many days after the period's end."""
+    return iso(shift(to_days(period), frequency, 1) - 1 + days)
+
+
+def plain(count: int = 8, lag: int = 10) -> list[Row]:
+    """Two years in the first vintage, then one month a release; every change another."""
+    old, new = months("2010-01-01", 24), months("2012-01-01", count)
+    rows: list[Row] = [(p, "2012-01-11", 100.0 + i * i) for i, p in enumerate(old)]
+    return rows + [(p, after(p, lag), 700.0 + i * i * i) for i, p in enumerate(new)]
 
 
 def number(key: str, span: int) -> int:

@@ -197,6 +197,50 @@ def test_the_us_catalog_tells_nothing_from_after_a_past_day() -> None:
         assert not re.search(r"\d{4}|=\s*100|discontinued", told, re.IGNORECASE), meta.id
 
 
+def told(catalog: Catalog) -> list[str]:
+    return [f"{entry.title} {entry.units}" for entry in catalog.series.values()]
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "most"),
+    [("us-core", 25, 35), ("us-wide", 140, 160), ("payrolls-2024", 1, 1)],
+)
+def test_a_fred_catalog_prohibits_training_and_states_no_later_fact(
+    name: str, least: int, most: int
+) -> None:
+    catalog = load_catalog(CATALOGS / f"{name}.toml")  # refuses a duplicate
+    assert catalog.name == name
+    assert least <= len(catalog.series) <= most
+    for id, entry in catalog.series.items():
+        assert re.fullmatch(r"[A-Z0-9]{1,25}", id)  # what FRED takes as an id
+        assert (entry.source, entry.training) == ("ALFRED", "prohibited")
+        assert "not endorsed" in entry.attribution
+        assert entry.category
+        assert entry.frequency
+    assert not [x for x in told(catalog) if re.search(r"\d{4}|=\s*100|discontinued", x, re.I)]
+
+
+@pytest.mark.parametrize("name", ["us-core", "us-macro", "payrolls-2024"])
+def test_us_wide_asks_the_same_of_every_series_of_another_catalog(name: str) -> None:
+    wide = load_catalog(CATALOGS / "us-wide.toml").series
+    for id, entry in load_catalog(CATALOGS / f"{name}.toml").series.items():
+        other = wide[id]
+        assert (other.transform, other.max_lag_days) == (entry.transform, entry.max_lag_days), id
+        assert (other.frequency, other.category) == (entry.frequency, entry.category), id
+        assert other.decimals == entry.decimals, id
+
+
+def test_us_core_is_all_targets_and_us_wide_never_asks_for_poor_ones() -> None:
+    core = load_catalog(CATALOGS / "us-core.toml").series.values()
+    assert {entry.role for entry in core} == {"target"}
+    wide = load_catalog(CATALOGS / "us-wide.toml").series.values()
+    predictors = {entry.id for entry in wide if entry.role == "predictor"}
+    rewritten = {"NFCI", "ANFCI", "STLFSI4", "WEI", "USPHCI", "GDPNOW"}
+    licensed = {"VIXCLS", "UMCSENT", "MICH", "MORTGAGE30US", "EXHOSLUSM495S", "CSUSHPINSA"}
+    assert rewritten | licensed | {"IC4WSA", "MTSDS133FMS"} <= predictors
+    assert {entry.id for entry in wide if entry.frequency == "d"} <= predictors
+
+
 @pytest.mark.real
 def test_the_catalog_s_largest_lags_fit_the_real_releases(real_data: Path) -> None:
     """In years without a shutdown nearly every period's first value is within the limit."""

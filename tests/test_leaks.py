@@ -28,7 +28,7 @@ from nowcast_alfred import prompts, served, tools
 from nowcast_alfred.catalog import load_catalog
 from nowcast_alfred.data import NowcastData, NowcastState
 from nowcast_alfred.errors import QueryError
-from nowcast_alfred.periods import UNITS, iso
+from nowcast_alfred.periods import UNITS, iso, to_days
 from nowcast_alfred.sources import synthetic
 from nowcast_alfred.sources.files import read_long
 from nowcast_alfred.store import AsOfView, VintageStore
@@ -351,6 +351,26 @@ def test_a_view_raises_the_same_error_without_the_future(
     expected = outcome(SMALL)
     assert outcome(poisoned(SMALL, day)) == expected
     assert outcome(truncated(SMALL, day)) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "change"),
+    [(row.id, row.valid_from) for row in SMALL._mapped.meta if row.valid_from],
+)
+def test_new_metadata_are_read_from_their_first_day_and_not_before(key: str, change: str) -> None:
+    target = int(SMALL.changes(key).periods[-1])
+    told = []
+    for day in (to_days(change) - 1, to_days(change)):
+        found = []
+        for store in (SMALL, poisoned(SMALL, day), truncated(SMALL, day)):
+            view = store.view(iso(day))
+            texts = [served.series(view, key), served.search(view), str(served.staged_files(view))]
+            contexts: tuple[prompts.Context, ...] = ("tools", "files", "prompt")
+            texts += [prompts.build(view, key, target, "chg", context) for context in contexts]
+            found.append(texts)
+        assert found[0] == found[1] == found[2]
+        told.append(found[0])
+    assert all(before != after for before, after in zip(*told, strict=True))
 
 
 # --- The comparison can fail

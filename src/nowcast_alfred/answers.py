@@ -22,7 +22,7 @@ LONGEST_LINE = 200
 
 _HEAD = re.compile(
     r"[\s>]*(?:(?:[-*+]|[0-9]{1,3}[.)])\s+)?[*_`]{0,4}forecast[*_`]{0,4}:[*_`]{0,4}",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,  # the letters of FORECAST and no look-alikes
 )
 _NUMBER = re.compile(
     r"(?P<sign>[+\-\u2212]?)"

@@ -19,6 +19,7 @@ ScaleName = Literal["std_24"]
 def last_change(known: Floats) -> float:
     """The last known value of the target's transform: for `chg`, the last known change.
 
+    >>> import numpy as np
     >>> last_change(np.array([182.0, 216.0]))
     216.0
     """
@@ -28,6 +29,7 @@ def last_change(known: Floats) -> float:
 def mean_12(known: Floats) -> float:
     """The mean of the last twelve known values (of all, where there are fewer).
 
+    >>> import numpy as np
     >>> mean_12(np.arange(24.0))
     17.5
     """
@@ -40,6 +42,7 @@ def std_24(known: Floats) -> float:
 
     A spread that is rounding and nothing else, below 1e-9 of the largest value, is 0 too.
 
+    >>> import numpy as np
     >>> std_24(np.array([1.0, -1.0]))
     1.0
     """

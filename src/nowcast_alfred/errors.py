@@ -50,3 +50,31 @@ class StoreMismatch(StoreError):
 
 class HistoryChanged(StoreError):
     """New data would alter a past view; the message names the rows."""
+
+
+class SourceError(NowcastError):
+    """A source on the network refused a request, or answered something that is not an answer."""
+
+
+class SourceUnavailable(SourceError):
+    """A source did not answer properly within the retries: limits, time-outs, broken bodies."""
+
+
+class KeyRefused(SourceError):
+    """The API key is missing, malformed or not registered."""
+
+
+class SeriesUnknown(SourceError):
+    """The source has no series of that id."""
+
+
+class SeriesNotArchived(SourceError):
+    """The series exists but has no vintages (or none in the window asked for)."""
+
+
+class TooManyVintages(SourceError):
+    """A request covers more vintages than the source gives in one answer."""
+
+
+class PermissionMissing(NowcastError):
+    """A source's terms need a permission that was not stated."""

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from .data import NowcastData
+from .errors import StoreMismatch
 from .store.files import Files
 from .store.manifest import MANIFEST, VERSIONS, parse_manifest
 from .store.parquet import read_rows
@@ -75,7 +76,10 @@ def raw_rows(uri: str, fingerprint: str, series_id: str) -> Rows:
     manifest = parse_manifest(files.read(MANIFEST), files.where(MANIFEST))
     if manifest.fingerprint != fingerprint:
         name = f"{VERSIONS}/{fingerprint}.json"
-        manifest = parse_manifest(files.read(name), files.where(name))
+        try:
+            manifest = parse_manifest(files.read(name), files.where(name))
+        except FileNotFoundError:
+            raise StoreMismatch(f"{uri} has no version {fingerprint[:12]}") from None
     if series_id not in manifest.series:
         return {}
     table: dict[dt.date, list[tuple[dt.date, float | None, dt.date | None]]] = {}

@@ -6,15 +6,18 @@ which leaves either the old file or the new one, whole and on disk, whatever hap
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import os
 import re
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.fs as pafs
 
-from ..errors import StoreError, StoreNotFound
+from ..errors import StoreError, StoreLocked, StoreNotFound
 
 CACHE_VARIABLE = "NOWCAST_ALFRED_CACHE"
 TEMPORARY = ".tmp-"
@@ -65,6 +68,14 @@ class Files:
         except OSError as error:
             raise StoreError(f"cannot read {self.where(name)}: {error}") from None
 
+    def names(self, folder: str) -> list[str]:
+        """Names of the files in a folder below the root; none if it is not there."""
+        selector = pafs.FileSelector(f"{self._root.rstrip('/')}/{folder}", allow_not_found=True)
+        try:
+            return sorted(info.base_name for info in self._fs.get_file_info(selector))
+        except OSError as error:
+            raise StoreError(f"cannot read {self.where(folder)}: {error}") from None
+
 
 def without_secrets(uri: str) -> str:
     """A URI without the parts that may hold credentials (user and password, query), for messages.
@@ -107,6 +118,34 @@ def atomic_write(path: Path, data: bytes) -> None:
         Path(temporary).unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def exclusive(root: Path, name: str, doing: str) -> Iterator[None]:
+    """Hold a folder's lock of some name, which the system drops if the process dies.
+
+    Raises
+    ------
+    StoreLocked
+        If another process holds it.
+    StoreError
+        If the folder cannot be written.
+    """
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        handle = (root / name).open("w")
+    except OSError as error:
+        raise StoreError(f"cannot write to {root}: {error}") from None
+    with handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StoreLocked(
+                f"another process is {doing} {root}; wait for it to end (the lock goes with it)"
+            ) from None
+        except OSError as error:
+            raise StoreError(f"cannot lock {root}: {error}") from None
+        yield
 
 
 def cache_folder() -> Path:

@@ -12,7 +12,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..errors import StoreCorrupt, StoreError
+from ..errors import StoreCorrupt, StoreError, StoreMismatch
+from .files import Files
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -44,6 +45,8 @@ class Manifest:
     series: dict[str, SeriesEntry]
     accepted: list[dict[str, str]] = field(default_factory=list)
     """Changes of history that were accepted: the fingerprints before, and the series."""
+    previous: str | None = None
+    """Fingerprint of the version that this one replaced."""
     format: int = FORMAT
 
     def to_json(self) -> str:
@@ -62,6 +65,24 @@ def fingerprint(contents: dict[str, str], meta_content: str) -> str:
     """The store's content hash from its series' content hashes and its metadata's."""
     text = json.dumps([FORMAT, meta_content, sorted(contents.items())])
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def full_fingerprint(files: Files, start: str) -> str:
+    """The fingerprint of the one version of a store whose fingerprint starts so.
+
+    Raises
+    ------
+    StoreMismatch
+        If there is none, or more than one.
+    """
+    marks = [name.removesuffix(".json") for name in files.names(VERSIONS)]
+    found = [mark for mark in marks if mark.startswith(start)]
+    if len(found) != 1:
+        shown = ", ".join(mark[:12] for mark in marks) or "none"
+        raise StoreMismatch(
+            f"{files.shown}: {len(found)} versions start with {start[:64]!r}; it has {shown}"
+        )
+    return found[0]
 
 
 def parse_manifest(data: bytes, where: str) -> Manifest:

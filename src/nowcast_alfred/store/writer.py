@@ -11,8 +11,6 @@ the publication (`HistoryChanged`) unless it is accepted by name.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,9 +18,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from ..errors import HistoryChanged, InputError, StoreError, StoreLocked
+from ..errors import HistoryChanged, InputError, StoreError
 from ..periods import iso
-from .files import TEMPORARY, Files, atomic_write, sha256, sync_folder, without_secrets
+from .files import TEMPORARY, Files, atomic_write, exclusive, sha256, sync_folder, without_secrets
 from .manifest import MANIFEST, VERSIONS, Manifest, SeriesEntry, fingerprint, parse_manifest
 from .parquet import encode_meta, encode_rows, read_meta, read_rows
 from .schema import SeriesMeta, content_hash, meta_hash, normalise, to_arrays
@@ -39,6 +37,9 @@ class SeriesInput:
     meta: list[SeriesMeta]
     table: pa.Table
     retrieved_at: str | None = None
+    complete: bool = False
+    """Whether the rows are the whole archive, so that a row of the store which they lack is a
+    change of history; else rows already in the store are kept."""
 
     @property
     def id(self) -> str:
@@ -51,7 +52,7 @@ def publish(
 ) -> Manifest:
     """Add series, or later vintages of series, to the store in folder `root`.
 
-    Rows already in the store are kept; new rows of a series must lie after its last vintage.
+    New rows of a series must lie after its last vintage; nothing known before may read otherwise.
 
     Parameters
     ----------
@@ -86,7 +87,8 @@ def publish(
     inputs = list(inputs)
     if not inputs:
         raise InputError("there is no series to write")
-    with _lock(root):
+    with exclusive(root, LOCK, "writing to"):
+        _sweep(root)
         path = root / MANIFEST
         old = parse_manifest(Files(root).read(MANIFEST), str(path)) if path.exists() else None
         return _commit(root, old, _merge(root, old, inputs, accept_history))
@@ -100,26 +102,14 @@ class _Staged:
     rewritten: list[str]
 
 
-@contextlib.contextmanager
-def _lock(root: Path) -> Iterator[None]:
+def _sweep(root: Path) -> None:
+    """Remove what a killed writer left lying about."""
     try:
-        root.mkdir(parents=True, exist_ok=True)
-        handle = (root / LOCK).open("w")
+        for folder in (root, root / "vintages", root / VERSIONS):
+            for leftover in folder.glob(f"{TEMPORARY}*"):
+                leftover.unlink(missing_ok=True)
     except OSError as error:
         raise StoreError(f"cannot write to {root}: {error}") from None
-    with handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for folder in (root, root / "vintages", root / VERSIONS):
-                for leftover in folder.glob(f"{TEMPORARY}*"):
-                    leftover.unlink(missing_ok=True)
-        except BlockingIOError:
-            raise StoreLocked(
-                f"another process is writing to {root}; wait for it to end (the lock goes with it)"
-            ) from None
-        except OSError as error:
-            raise StoreError(f"cannot write to {root}: {error}") from None
-        yield
 
 
 def _merge(root: Path, old: Manifest | None, inputs: list[SeriesInput], accept: bool) -> _Staged:
@@ -137,7 +127,8 @@ def _merge(root: Path, old: Manifest | None, inputs: list[SeriesInput], accept: 
         entry = series.get(item.id)
         if entry is not None:
             before = read_rows(files, entry)
-            table = _union(before, table, item.id)
+            if not item.complete:
+                table = _union(before, table, item.id)
             rows = _past_facts(meta[item.id], item.meta, entry.last_vintage)
             if rows := rows + _past_changes(before, table, item.id):
                 changed[item.id] = rows
@@ -249,6 +240,7 @@ def _commit(root: Path, old: Manifest | None, staged: _Staged) -> Manifest:
         meta_content=meta_content,
         series=dict(sorted(staged.series.items())),
         accepted=list(old.accepted) if old else [],
+        previous=old.fingerprint if old else None,
     )
     if old is not None and old.fingerprint == manifest.fingerprint:
         return old

@@ -1,0 +1,251 @@
+"""`nowcast-alfred store ...`: make, update, compare and check vintage stores."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from .catalog import load_catalog
+from .cli_output import Json, StoreArgument, err, out, show_table
+from .errors import InputError, PermissionMissing
+from .locate import build_synthetic, opened, store_uri
+from .sources import fred_build
+from .sources.files import read_long
+from .sources.fred import RATE, Fred
+from .sources.fred_terms import NOTICE, training_right
+from .store import SeriesInput, open_store, publish, verify_store
+from .store.diff import Row, difference
+from .store.files import Files
+from .store.manifest import full_fingerprint
+from .store.reader import read_manifest
+
+store_app = typer.Typer(help="Make and check vintage stores.", no_args_is_help=True)
+
+AcceptHistory = Annotated[
+    bool, typer.Option(help="Let new data change what past days could see, and record it.")
+]
+Rate = Annotated[float, typer.Option(help="Requests a second, over everything.")]
+BaseUrl = Annotated[
+    str | None, typer.Option(help="Another server than FRED; default FRED_BASE_URL, else FRED.")
+]
+
+
+@store_app.command("synth")
+def store_synth(
+    folder: Annotated[Path, typer.Argument(help="Where to write the store.")],
+    seed: Annotated[int, typer.Option(help="Another seed, another economy.")] = 0,
+) -> None:
+    """Write the synthetic store: about 40 series with vintages, from a documented process."""
+    _say(f"fingerprint {build_synthetic(folder, seed)}", folder)
+
+
+@store_app.command("import")
+def store_import(
+    folder: Annotated[Path, typer.Argument(help="The store to write to.")],
+    files: Annotated[list[Path], typer.Argument(help="Parquet or CSV files.")],
+    catalog: Annotated[Path, typer.Option(help="Catalog TOML with the series' metadata.")],
+    format: Annotated[
+        str,
+        typer.Option(help="long: columns series_id, date, realtime_start, value[, start_lower]."),
+    ] = "long",
+    accept_history: AcceptHistory = False,
+) -> None:
+    """Import vintages from files; nothing is written if any row is bad."""
+    if format != "long":
+        raise InputError(f"unknown format {format!r}; one of: long")
+    entries = load_catalog(catalog)
+    inputs = [SeriesInput(meta, rows) for path in files for meta, rows in read_long(path, entries)]
+    manifest = publish(folder, inputs, accept_history)
+    _say(f"{len(inputs)} series; fingerprint {manifest.fingerprint}", folder)
+
+
+def _say(text: str, folder: Path) -> None:
+    out.print(f"{folder}: {text}", markup=False, highlight=False, soft_wrap=True)
+
+
+@store_app.command("info")
+def store_info(store: StoreArgument = None, as_json: Json = False) -> None:
+    """What a store holds: series, vintages, source, rights to train."""
+    held = opened(store_uri(store))
+    manifest = read_manifest(Files(held.uri))
+    rows = [
+        {**asdict(entry), "id": key, "training": held.meta(key).training, **_rights(held, key)}
+        for key, entry in manifest.series.items()
+    ]
+    if as_json:
+        print(json.dumps({"uri": held.uri, "fingerprint": held.fingerprint, "series": rows}))
+        return
+    columns = ("id", "rows", "first_vintage", "last_vintage", "source", "training")
+    show_table(f"{held.uri}  {held.fingerprint[:16]}", columns, rows)
+    for text in sorted({row["attribution"] for row in rows if row["attribution"]}):
+        out.print(text, markup=False)
+
+
+def _rights(held: Any, key: str) -> dict[str, str]:
+    meta = held.meta(key)
+    return {"licence": meta.licence, "attribution": meta.attribution}
+
+
+@store_app.command("verify")
+def store_verify(store: StoreArgument = None, as_json: Json = False) -> None:
+    """Read and re-hash every file of a store; status 1 if any is not as it should be."""
+    manifest, faults = verify_store(store_uri(store))
+    if as_json:
+        print(json.dumps({"fingerprint": manifest.fingerprint, "faults": faults}))
+    else:
+        for fault in faults:
+            out.print(fault, markup=False, soft_wrap=True)
+        out.print(f"{len(manifest.series)} series, {len(faults)} faults, {manifest.fingerprint}")
+    if faults:
+        raise typer.Exit(1)
+
+
+@store_app.command("build")
+def store_build(
+    folder: Annotated[Path, typer.Argument(help="The store to write to.")],
+    catalog: Annotated[Path, typer.Option(help="Catalog TOML with the series to read.")],
+    fred_permission: Annotated[
+        str | None, typer.Option(help="Who permitted storing and training on FRED content, what.")
+    ] = None,
+    include_restricted: Annotated[
+        bool, typer.Option(help="Take series tagged 'copyrighted: pre-approval required' too.")
+    ] = False,
+    accept_history: AcceptHistory = False,
+    rate: Rate = RATE,
+    base_url: BaseUrl = None,
+    as_json: Json = False,
+) -> None:
+    """Read whole archives from ALFRED; resumes where it was stopped. Needs FRED_API_KEY."""
+    entries = load_catalog(catalog)
+    try:
+        training_right(fred_permission)
+    except PermissionMissing as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from None
+    fred = Fred(base_url=base_url, rate=rate)
+    with _progress(len(entries.series), fred) as step:
+        report = fred_build.build(
+            folder,
+            entries,
+            fred,
+            fred_permission,
+            include_restricted=include_restricted,
+            accept_history=accept_history,
+            progress=step,
+        )
+    _report(report, fred, as_json)
+
+
+@store_app.command("update")
+def store_update(
+    folder: Annotated[Path, typer.Argument(help="The store to update.")],
+    accept_history: AcceptHistory = False,
+    rate: Rate = RATE,
+    base_url: BaseUrl = None,
+    as_json: Json = False,
+) -> None:
+    """Add the vintages that came since, from ALFRED. Needs FRED_API_KEY."""
+    fred = Fred(base_url=base_url, rate=rate)
+    with _progress(len(open_store(folder).series_ids), fred) as step:
+        report = fred_build.update(folder, fred, accept_history=accept_history, progress=step)
+    _report(report, fred, as_json)
+
+
+@contextmanager
+def _progress(total: int, fred: Fred) -> Iterator[fred_build.Progress]:
+    """A bar with series, requests, their rate and the time left."""
+    columns = (
+        TextColumn("{task.fields[series]:<20}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[requests]} requests, {task.fields[rate]:.1f}/s"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err) as bar:
+        task = bar.add_task("series", total=total, series="", requests=0, rate=0.0)
+
+        def step(series_id: str) -> None:
+            sent = fred.counts.requests
+            seconds = bar.tasks[0].elapsed or 1.0
+            bar.update(task, advance=1, series=series_id, requests=sent, rate=sent / seconds)
+
+        yield step
+
+
+def _report(report: fred_build.Report, fred: Fred, as_json: bool) -> None:
+    """What happened, and status 1 if a series failed."""
+    mark = report.manifest.fingerprint if report.manifest else None
+    if as_json:
+        fields = {
+            "done": report.done,
+            "failed": report.failed,
+            "left_out": report.left_out,
+            "mismatches": report.mismatches,
+            "fingerprint": mark,
+            "requests": fred.counts.requests,
+            "retries": fred.counts.retries,
+        }
+        print(json.dumps(fields))
+    else:
+        for title, reasons in (("failed", report.failed), ("left out", report.left_out)):
+            for series_id, reason in sorted(reasons.items()):
+                err.print(f"{title}: {series_id}: {reason}", markup=False, soft_wrap=True)
+        for text in sorted(report.mismatches):
+            err.print(f"catalog: {text}", markup=False, soft_wrap=True)
+        out.print(
+            f"{len(report.done)} series read, {len(report.failed)} failed, "
+            f"{len(report.left_out)} left out; {fred.counts.requests} requests, "
+            f"{fred.counts.retries} of them again; "
+            + (f"fingerprint {mark}" if mark else "nothing new"),
+            highlight=False,
+            soft_wrap=True,
+        )
+        if report.done:
+            out.print(NOTICE, soft_wrap=True)
+    if report.failed:
+        raise typer.Exit(1)
+
+
+@store_app.command("diff")
+def store_diff(
+    before: Annotated[str, typer.Argument(help="A store, or STORE@FINGERPRINT.")],
+    after: Annotated[str, typer.Argument(help="A store, or STORE@FINGERPRINT.")],
+    largest: Annotated[int, typer.Option(help="How many rows of each kind to show.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """What an update brought: new releases, revisions (largest first), changed history."""
+    found = difference(_version(before), _version(after))
+    if as_json:
+        print(json.dumps(asdict(found)))
+        return
+    for title, ids in (("added", found.added), ("dropped", found.dropped)):
+        if ids:
+            out.print(f"{title}: {', '.join(ids)}", soft_wrap=True)
+    for title, rows in (
+        ("new releases", found.releases),
+        ("revisions, largest first", found.revisions),
+        ("CHANGED HISTORY", found.changed),
+    ):
+        _show_rows(f"{title}: {len(rows)}", rows[:largest])
+
+
+def _version(text: str) -> Any:
+    """A store, at the version that a text names by the start of its fingerprint."""
+    uri, _, mark = text.partition("@")
+    place = store_uri(uri)
+    return open_store(place, full_fingerprint(Files(place), mark) if mark else None)
+
+
+def _show_rows(title: str, rows: list[Row]) -> None:
+    shown = [{**asdict(row), "size": f"{row.size:.2f}" if row.size else ""} for row in rows]
+    if not shown:
+        out.print(title, highlight=False)
+        return
+    show_table(title, ("series_id", "period", "vintage", "before", "after", "size"), shown)
