@@ -737,7 +737,8 @@ def _dates(start: str, periods: int, frequency: str) -> list[dt.date]:
         step = 1 if frequency == "m" else 3
         months = [12 * day.year + day.month - 1 + step * i for i in range(periods)]
         return [dt.date(month // 12, month % 12 + 1, 1) for month in months]
-    step, dates = (7 if frequency == "w" else 1), []
+    step = 7 if frequency == "w" else 1
+    dates: list[dt.date] = []
     while len(dates) < periods:
         if frequency == "w" or day.weekday() < 5:
             dates.append(day)
