@@ -15,7 +15,8 @@ from nowcast_alfred.scoring import FLOOR, beats_baseline, gain, is_clipped
 
 numbers = st.floats(-1e6, 1e6)
 scales = st.floats(1e-3, 1e6)
-histories = st.lists(numbers, min_size=1, max_size=60)
+# Nine decimals: squares of denormal numbers vanish, and no series has such values.
+histories = st.lists(numbers.map(lambda x: round(x, 9)), min_size=1, max_size=60)
 
 
 def test_january_2024_earns_what_the_readme_says() -> None:

@@ -454,7 +454,7 @@ def test_an_accepted_change_is_recorded_and_the_version_before_stays(folder: Pat
     before = answers(first, LATER_DAYS)
     change = [series("PAY", [("2020-01-01", "2020-02-07", 103.5)])]
     manifest = publish(folder, change, accept_history=True)
-    note = {"replaced": first.fingerprint, "series": "PAY"}
+    note = {"replaced": first.fingerprint, "by": manifest.fingerprint, "series": "PAY"}
     assert manifest.accepted == [note]
     assert verify_store(folder) == (manifest, [])
     assert read(open_store(folder), "PAY", "2020-02-07") == known(

@@ -147,32 +147,51 @@ def test_a_kill_at_any_step_of_building_a_cache_harms_no_later_reader(
     assert steps > 8
 
 
-def test_every_file_is_on_the_disk_before_the_manifest_names_it(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A power loss keeps what was synced; the order of the calls is what makes that enough."""
-    events: list[tuple[str, int, str]] = []
+Event = tuple[str, int, str]
+"""("sync", inode, "") or ("rename", inode, target)."""
+
+
+@pytest.fixture
+def events(monkeypatch: pytest.MonkeyPatch) -> list[Event]:
+    """What is synced and renamed, in order: a power loss keeps what was synced before it."""
+    seen: list[Event] = []
     sync, replace = os.fsync, os.replace
 
     def seen_sync(descriptor: int) -> None:
         sync(descriptor)
-        events.append(("sync", os.fstat(descriptor).st_ino, ""))
+        seen.append(("sync", os.fstat(descriptor).st_ino, ""))
 
     def seen_replace(source: Any, target: Any) -> None:
-        events.append(("rename", os.stat(source).st_ino, str(target)))
+        seen.append(("rename", os.stat(source).st_ino, str(target)))
         replace(source, target)
 
     monkeypatch.setattr(os, "fsync", seen_sync)
     monkeypatch.setattr(os, "replace", seen_replace)
-    publish(folder, later_inputs())
-    renames = [n for n, event in enumerate(events) if event[0] == "rename"]
-    assert [Path(events[n][2]).name for n in renames].index("manifest.json") == len(renames) - 1
-    for n in renames:
-        _, inode, target = events[n]
-        assert ("sync", inode, "") in events[:n]
-        parent = ("sync", Path(target).parent.stat().st_ino, "")
-        until = len(events) if n == renames[-1] else renames[-1]
-        assert parent in events[n + 1 : until]
+    return seen
+
+
+def test_every_file_is_on_the_disk_before_the_manifest_names_it(
+    tmp_path: Path, events: list[Event]
+) -> None:
+    for inputs in (first_inputs(), later_inputs()):
+        events.clear()
+        publish(tmp_path / "store", inputs)
+        renames = [n for n, event in enumerate(events) if event[0] == "rename"]
+        names = [Path(events[n][2]).name for n in renames]
+        assert names.index("manifest.json") == len(names) - 1
+        for n in renames:
+            _, inode, target = events[n]
+            assert ("sync", inode, "") in events[:n]
+            folder = ("sync", Path(target).parent.stat().st_ino, "")
+            until = len(events) if n == renames[-1] else renames[-1]
+            assert folder in events[n + 1 : until]
+
+
+def test_a_cache_is_on_the_disk_before_it_has_its_name(folder: Path, events: list[Event]) -> None:
+    events.clear()
+    open_store(folder)
+    ((at, inode),) = [(n, e[1]) for n, e in enumerate(events) if e[0] == "rename"]
+    assert ("sync", inode, "") in events[:at]
 
 
 # Errors of the system

@@ -164,7 +164,8 @@ class StoreMachine(RuleBasedStateMachine):
         else:
             old = open_store(self.root).fingerprint
             manifest = self.publish(id, vintage, news, accept_history=True)
-            assert manifest.accepted[-1] == {"replaced": old, "series": id}
+            mark = manifest.fingerprint
+            assert manifest.accepted[-1] == {"replaced": old, "by": mark, "series": id}
             self.past = {key: seen for key, seen in self.past.items() if key[0] != id}
             self.in_force(model)
 

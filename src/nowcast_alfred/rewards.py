@@ -112,6 +112,7 @@ class Scored:
         """Reply, outcome and lookups as JSON values, for `trace.info["nowcast"]`."""
         reply = answers.parse(trace.last_reply, self.config.elicit, task.units)
         truth = outcome(task, self.config.store)
+        meta = opened(store_uri(self.config.store), task.store).meta(task.series_id)
         return {
             "series_id": task.series_id,
             "as_of": task.as_of,
@@ -126,4 +127,6 @@ class Scored:
             "baseline": task.baseline,
             "scale": task.scale,
             "lookups": getattr(trace.state, "lookups", 0),
+            "source": meta.source,
+            "training": meta.training,
         }

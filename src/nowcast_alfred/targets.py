@@ -206,7 +206,7 @@ def build_space(
         last = next(i for i, (_, count) in enumerate(trail) if count == 0)
         steps = "; ".join(f"{name}: {count}" for name, count in trail[: last + 1])
         raise ConfigError(
-            f"no task is left in {store.uri}: {trail[last][0]} removed the last one. Left after "
+            f"no task is left in {store.shown}: {trail[last][0]} removed the last one. Left after "
             f"each filter: {steps}"
         )
     return TaskSpace(store, config, found)
@@ -236,7 +236,7 @@ def _roles(store: VintageStore, catalog: Catalog | None) -> dict[str, Role]:
                 category=entry.category or role.category,
             )
     if not roles:
-        raise ConfigError(f"no series of the catalog is in {store.uri}")
+        raise ConfigError(f"no series of the catalog is in {store.shown}")
     return roles
 
 

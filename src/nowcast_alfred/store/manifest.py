@@ -44,7 +44,7 @@ class Manifest:
     meta_content: str
     series: dict[str, SeriesEntry]
     accepted: list[dict[str, str]] = field(default_factory=list)
-    """Changes of history that were accepted: the fingerprints before, and the series."""
+    """Changes of history that were accepted: the fingerprints before and after, and the series."""
     previous: str | None = None
     """Fingerprint of the version that this one replaced."""
     format: int = FORMAT

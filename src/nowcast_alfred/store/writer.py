@@ -61,7 +61,7 @@ def publish(
     inputs
         One entry a series. Several entries of one id are an error.
     accept_history
-        Let new rows alter past views, and record the fingerprint that was replaced.
+        Let new rows alter past views, and record both fingerprints, the replaced one and the new.
 
     Returns
     -------
@@ -245,7 +245,8 @@ def _commit(root: Path, old: Manifest | None, staged: _Staged) -> Manifest:
     if old is not None and old.fingerprint == manifest.fingerprint:
         return old
     if old is not None and staged.rewritten:
-        note = {"replaced": old.fingerprint, "series": ",".join(staged.rewritten)}
+        series = ",".join(staged.rewritten)
+        note = {"replaced": old.fingerprint, "by": manifest.fingerprint, "series": series}
         manifest = replace(manifest, accepted=[*manifest.accepted, note])
     text = manifest.to_json().encode()
     try:
