@@ -114,8 +114,8 @@ REFUSED = [
     # the last line counts, even where it is malformed
     ("FORECAST: 353\nFORECAST: n/a", "not a number: n/a"),
     ("FORECAST: 353\n**FORECAST:**", "no number"),
-    ("FORECAST: " + "1" * 200, "the line is too long for a number"),
-    ("FORECAST: 3\nFORECAST: 3" + "0" * 300, "the line is too long for a number"),
+    ("FORECAST: " + "1" * 400, "the line is too long for an answer"),
+    ("FORECAST: 3\nFORECAST: 3" + "0" * 500, "the line is too long for an answer"),
 ]
 
 
@@ -218,8 +218,8 @@ def test_work_grows_with_the_text_and_not_faster(
 ) -> None:
     for size in (1_000, 1_000_000):
         text = unit * (size // len(unit))
-        counted = Counting(answers._HEAD)
-        monkeypatch.setattr(answers, "_HEAD", counted)
+        counted = Counting(answers._HEADS[answers.MARKER])
+        monkeypatch.setitem(answers._HEADS, answers.MARKER, counted)
         assert parse(text).reason == NO_LINE
         monkeypatch.undo()
         assert counted.calls <= len(text.splitlines())
@@ -228,7 +228,7 @@ def test_work_grows_with_the_text_and_not_faster(
 
 def test_a_line_of_any_length_reaches_the_number_only_while_it_is_short() -> None:
     for tail in ("1" * 5_000_000, "1," * 2_500_000, " " * 5_000_000 + "1", "*" * 5_000_000):
-        assert parse(f"FORECAST: {tail}").reason == "the line is too long for a number"
+        assert parse(f"FORECAST: {tail}").reason == "the line is too long for an answer"
 
 
 def test_a_forecast_is_found_at_either_end_of_a_long_reply() -> None:

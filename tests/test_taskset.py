@@ -169,6 +169,7 @@ def test_rewards_and_metrics_of_a_good_and_of_a_missing_reply() -> None:
         assert silent.reward == -1.0
         assert silent.metrics == {
             "parsed": 0.0,
+            "beyond": 0.0,
             "clipped": 0.0,
             "lookups": 0.0,
             "baseline_error": oracle.metrics["baseline_error"],

@@ -11,6 +11,7 @@ from typing import Literal
 
 from . import periods as p
 from . import served
+from .answers import INTERVAL, MARKER, NAMES, QUANTILES, Elicit
 from .store.reader import AsOfView, Observations
 
 Context = Literal["tools", "files", "prompt"]
@@ -32,9 +33,25 @@ publication; later revisions do not matter.
 
 {context}
 
+{reply}"""
+
+REPLIES: dict[Elicit, str] = {
+    "point": """\
 Think it through, then end your reply with one line that holds your forecast and nothing else:
 FORECAST: <number{example}>
-{rule}A reply without such a line scores lowest."""
+{rule}A reply without such a line scores lowest.""",
+    "interval": """\
+Think it through, then end your reply with two lines that hold your forecast and the interval that \
+you expect to hold the number in 8 of 10 such cases, and nothing else:
+FORECAST: <number{example}>
+INTERVAL80: <lower>, <upper>
+{rule}The forecast lies within its interval. A reply without such lines scores lowest.""",
+    "quantiles": """\
+Think it through, then end your reply with one line that holds five quantiles of what you expect \
+(the number falls below p10 in 1 of 10 such cases, below p50 in half of them), and nothing else:
+QUANTILES: p10=<number{example}>, p25=<number>, p50=<number>, p75=<number>, p90=<number>
+{rule}The quantiles ascend. A reply without such a line scores lowest.""",
+}
 
 TOOLS = """\
 The catalog_* tools answer as of {as_of}. catalog_observations gives values of one series or of \
@@ -48,7 +65,14 @@ date,value (levels as known today), and README.md, which lists them. Reply in te
 write are not read."""
 
 
-def build(view: AsOfView, series_id: str, period: int, units: p.Units, context: Context) -> str:
+def build(
+    view: AsOfView,
+    series_id: str,
+    period: int,
+    units: p.Units,
+    context: Context,
+    elicit: Elicit = "point",
+) -> str:
     """The prompt of one task, from the view of its as-of date.
 
     Parameters
@@ -59,6 +83,8 @@ def build(view: AsOfView, series_id: str, period: int, units: p.Units, context: 
         The target: series, first day of the reference period, transform.
     context
         Where the agent finds the data.
+    elicit
+        What the reply is to hold.
     """
     meta = view.meta(series_id)
     percent = p.is_percent(units, meta.units)
@@ -74,9 +100,19 @@ def build(view: AsOfView, series_id: str, period: int, units: p.Units, context: 
         level_units=meta.units.lower(),
         adjustment=meta.seasonal_adjustment.lower(),
         context=_context(view, series_id, units, context),
-        example=", such as 0.3 or -1.2" if percent else ", such as 12.5 or -3",
-        rule="Write the number without a unit" + (" (a % is allowed). " if percent else ". "),
+        reply=REPLIES[elicit].format(
+            example=", such as 0.3 or -1.2" if percent else ", such as 12.5 or -3",
+            rule="Write numbers without a unit" + (" (a % is allowed). " if percent else ". "),
+        ),
     )
+
+
+def oracle(y: float, elicit: Elicit) -> str:
+    """The reply of one who knows the outcome, in the grammar asked for."""
+    if elicit == "quantiles":
+        return f"{QUANTILES} " + ", ".join(f"{name}={y!r}" for name in NAMES)
+    interval = f"\n{INTERVAL} {y!r}, {y!r}" if elicit == "interval" else ""
+    return f"{MARKER} {y!r}{interval}"
 
 
 def unit_of(units: p.Units, level_units: str) -> str:

@@ -1,15 +1,22 @@
-"""What a rollout is scored by: the reward, and the metrics recorded beside it.
+"""What a rollout is scored by: rewards of which TOML chooses, and metrics recorded beside them.
 
-`Scored` carries the decorated methods of the task. The policy is trained on the reward; a metric
-is only recorded, because the policy must not be pushed toward it (the latest vintage, which nobody
-could know, or the way it worked). Every number comes from the reply and from the record that
-`finalize` wrote to `trace.info["nowcast"]` when the agent had ended, so that a saved trace can be
-scored again without a store; where it is missing, the store is read. Nothing here returns NaN or
-None: a metric that has no value is left out.
+`Scored` carries the decorated methods of the task. `beats_baseline` weighs 1, the other rewards 0:
+computed and recorded, not trained on, until `[env.taskset.task.rewards]` gives them a weight. Each
+is an affine map of a score that is proper for what it elicits, with one wide clip on the bad side
+(a seat belt, at `MOST` scales) and a floor for replies without an answer that lies below every
+answer's reward. `direction`, `hit` and `format` are diagnostics. Under group-mean advantages (GRPO)
+anything that is the same for a whole group cancels, so what trains is the loss's shape in the
+forecast, the scale, and the clips.
+
+A metric is only recorded, because the policy must not be pushed toward it (the latest vintage,
+which nobody could know, or the way it worked). Every number comes from the reply and from the
+record that `finalize` wrote to `trace.info["nowcast"]` when the agent had ended, so that a saved
+trace can be scored again without a store. Nothing here returns NaN or None.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import verifiers.v1 as vf
@@ -20,10 +27,29 @@ from .locate import opened, store_uri
 from .store import Outcome
 
 INFO = "nowcast"
+MOST = 10.0
+"""Losses beyond so many scales are not told apart."""
+BAND = 0.05
+"""Dead band of `direction`, in scales."""
+LEAST_SPREAD = 0.05
+"""Smallest standard deviation that `log_score` believes, in scales."""
+HIT = 0.5
+"""What counts as a hit, in scales."""
+
+NEEDS: dict[str, tuple[answers.Elicit, ...]] = {
+    "interval_score": ("interval", "quantiles"),
+    "crps_normal": ("interval",),
+    "log_score": ("interval",),
+    "pinball": ("quantiles",),
+}
+"""Rewards that a point cannot feed, and the elicitations that can."""
 
 
 def outcome(task: NowcastData, store: str | None = None) -> Outcome:
     """The outcome of a task, read from the version of the store it was drawn from.
+
+    For plug-ins: `outcome(task).first` is the first release. Inside a reward,
+    `trace.info["nowcast"]["first"]` is the same without a store.
 
     Parameters
     ----------
@@ -42,7 +68,7 @@ def outcome(task: NowcastData, store: str | None = None) -> Outcome:
 
 
 class Scored:
-    """The reward and the metrics of a nowcast."""
+    """The rewards and the metrics of a nowcast."""
 
     config: NowcastTaskConfig
 
@@ -50,43 +76,180 @@ class Scored:
     async def beats_baseline(self, task: NowcastData, trace: NowcastTrace) -> float:
         """(|baseline - y| - |forecast - y|) / scale, clipped to [-1, 1]; -1 without a forecast.
 
-        y is the first release. Elicits the median. Range [-1, 1], best at forecast = y, where it
-        is min(1, |baseline - y| / scale); copying the baseline earns 0.
+        y is the first release. Elicits the median while nothing is clipped; flat around an outcome
+        that the baseline missed by more than a scale, and -1 is also what a far answer earns. Best
+        at forecast = y, where it is min(1, |baseline - y| / scale); copying the baseline earns 0.
         """
-        forecast = self._forecast(task, trace)
-        if forecast is None:
+        reply = self._reply(task, trace)
+        if reply.point is None:
             return scoring.FLOOR
-        return scoring.beats_baseline(
-            self._result(task, trace)["first"], forecast, task.baseline, task.scale
-        )
+        y = self._result(task, trace)["first"]
+        value = scoring.beats_baseline(y, reply.point, task.baseline, task.scale)
+        return value if math.isfinite(value) else scoring.FLOOR
+
+    @vf.reward(weight=0.0)
+    async def scaled_error(self, task: NowcastData, trace: NowcastTrace) -> float:
+        """-|forecast - y| / scale, at least -10; -11 without a forecast.
+
+        Elicits the median. Range [-10, 0], best at forecast = y. No baseline in it, so a group's
+        advantages are those of the errors themselves.
+        """
+        return self._negative(self._error(task, trace), MOST)
+
+    @vf.reward(weight=0.0)
+    async def unit_error(self, task: NowcastData, trace: NowcastTrace) -> float:
+        """`scaled_error` mapped to [0.05, 1]; 0 without a forecast.
+
+        Elicits the median. For algorithms that want rewards in [0, 1] (MaxRL divides by the group
+        mean).
+        """
+        loss = self._error(task, trace)
+        return 0.0 if loss is None else 1.0 - 0.95 * min(loss, MOST) / MOST
+
+    @vf.reward(weight=0.0)
+    async def squared_error(self, task: NowcastData, trace: NowcastTrace) -> float:
+        """-((forecast - y) / scale)^2, at least -100; -101 without a forecast.
+
+        Elicits the mean. Range [-100, 0]; large misses dominate a group's advantages.
+        """
+        loss = self._error(task, trace)
+        return self._negative(None if loss is None else min(loss, MOST) ** 2, MOST**2)
+
+    @vf.reward(weight=0.0)
+    async def interval_score(self, task: NowcastData, trace: NowcastTrace) -> dict[str, float]:
+        """-(width + 10 x miss) / scale of the 80 % interval, at least -100; -101 without one.
+
+        Elicits the 10 % and 90 % quantiles. Range [-100, 0]. Needs `elicit = "interval"` or
+        `"quantiles"`; left out otherwise.
+        """
+        if self.config.elicit == "point":
+            return {}
+        reply, y = self._reply(task, trace), self._result(task, trace)["first"]
+        low, high = _central(reply)
+        loss = None
+        if low is not None and high is not None:
+            loss = scoring.interval_score(y, low, high, 0.2) / task.scale
+        return {"interval_score": self._negative(loss, 10 * MOST)}
+
+    @vf.reward(weight=0.0)
+    async def pinball(self, task: NowcastData, trace: NowcastTrace) -> dict[str, float]:
+        """-(weighted interval score) / scale of the five quantiles, at least -10; -11 without.
+
+        Elicits the 10, 25, 50, 75 and 90 % quantiles. Range [-10, 0]. Needs
+        `elicit = "quantiles"`; left out otherwise.
+        """
+        if self.config.elicit != "quantiles":
+            return {}
+        reply, y = self._reply(task, trace), self._result(task, trace)["first"]
+        loss = None
+        if reply.quantiles is not None:
+            loss = scoring.weighted_interval_score(y, reply.quantiles) / task.scale
+        return {"pinball": self._negative(loss, MOST)}
+
+    @vf.reward(weight=0.0)
+    async def crps_normal(self, task: NowcastData, trace: NowcastTrace) -> dict[str, float]:
+        """-CRPS / scale of the normal around the forecast whose 80 % interval is as wide as the
+        reply's, at least -10; -11 without one.
+
+        Elicits centre and spread. Range [-10, 0]. Needs `elicit = "interval"`; left out otherwise.
+        """
+        normal = self._normal(task, trace)
+        if normal is None:
+            return {}
+        y, mu, sigma = normal
+        loss = None if mu is None else scoring.crps_normal(y, mu, sigma) / task.scale
+        return {"crps_normal": self._negative(loss, MOST)}
+
+    @vf.reward(weight=0.0)
+    async def log_score(self, task: NowcastData, trace: NowcastTrace) -> dict[str, float]:
+        """ln of the density, in units of the scale, of the normal of `crps_normal`, at least -50;
+        -51 without one.
+
+        Elicits centre and spread; punishes false confidence hard. A spread below 0.05 scales
+        counts as that: published numbers are rounded, and a spike on a likely one would earn
+        without bound. At most 2.08. Needs `elicit = "interval"`; left out otherwise.
+        """
+        normal = self._normal(task, trace)
+        if normal is None:
+            return {}
+        y, mu, sigma = normal
+        loss = None
+        if mu is not None:
+            spread = max(sigma / task.scale, LEAST_SPREAD)
+            loss = scoring.log_score(y / task.scale, mu / task.scale, spread)
+        return {"log_score": self._negative(loss, 5 * MOST)}
+
+    @vf.reward(weight=0.0)
+    async def direction(self, task: NowcastData, trace: NowcastTrace) -> float:
+        """1 on the outcome's side of the baseline, 0 on the other, 0.5 if either is within 0.05
+        scales of it; -1 without a forecast.
+
+        Elicits the likelier side, not a number. Ties most of a group.
+        """
+        reply = self._reply(task, trace)
+        if reply.point is None:
+            return -1.0
+        y, band = self._result(task, trace)["first"], BAND * task.scale
+        return scoring.direction(y, reply.point, task.baseline, band)
+
+    @vf.reward(weight=0.0)
+    async def hit(self, task: NowcastData, trace: NowcastTrace) -> float:
+        """1 within half a scale of the outcome, else 0; -1 without a forecast. A diagnostic.
+
+        Its optimum is the densest interval, not the median; it ties most groups. Not for training.
+        """
+        loss = self._error(task, trace)
+        return -1.0 if loss is None else float(loss <= HIT)
+
+    @vf.reward(weight=0.0)
+    async def format(self, task: NowcastData, trace: NowcastTrace) -> float:
+        """1 for a well-formed reply, else 0. For a mixture while a model learns the grammar."""
+        return float(self._reply(task, trace).ok)
 
     @vf.metric
     async def parsed(self, task: NowcastData, trace: NowcastTrace) -> float:
         """1 if the reply held a well-formed forecast, else 0."""
-        return float(self._forecast(task, trace) is not None)
+        return float(self._reply(task, trace).ok)
 
     @vf.metric
     async def clipped(self, task: NowcastData, trace: NowcastTrace) -> float:
         """1 if `beats_baseline` was cut at -1 or 1, so that nearby forecasts earn the same."""
-        forecast, y = self._forecast(task, trace), self._result(task, trace)["first"]
-        if forecast is None:
+        reply, y = self._reply(task, trace), self._result(task, trace)["first"]
+        if reply.point is None:
             return 0.0
-        return float(scoring.is_clipped(y, forecast, task.baseline, task.scale))
+        return float(scoring.is_clipped(y, reply.point, task.baseline, task.scale))
+
+    @vf.metric
+    async def beyond(self, task: NowcastData, trace: NowcastTrace) -> float:
+        """1 if the error is beyond 10 scales, where the losses are not told apart any more."""
+        loss = self._error(task, trace)
+        return float(loss is not None and loss > MOST)
+
+    @vf.metric
+    async def covered(self, task: NowcastData, trace: NowcastTrace) -> dict[str, float]:
+        """1 if the 80 % interval held the outcome, and its width in scales; where elicited."""
+        low, high = _central(self._reply(task, trace))
+        if low is None or high is None:
+            return {}
+        y = self._result(task, trace)["first"]
+        return {"covered": float(low <= y <= high), "interval_width": (high - low) / task.scale}
 
     @vf.metric
     async def abs_error_first(self, task: NowcastData, trace: NowcastTrace) -> dict[str, float]:
         """Distance to the first release, in the target's unit and in scales."""
-        forecast, y = self._forecast(task, trace), self._result(task, trace)["first"]
-        if forecast is None:
+        reply, y = self._reply(task, trace), self._result(task, trace)["first"]
+        if reply.point is None:
             return {}
-        error = abs(forecast - y)
+        error = abs(reply.point - y)
         return {"abs_error_first": error, "abs_error_scaled": error / task.scale}
 
     @vf.metric
     async def abs_error_latest(self, task: NowcastData, trace: NowcastTrace) -> dict[str, float]:
         """Distance to the latest vintage the store knows, in the target's unit."""
-        forecast, y = self._forecast(task, trace), self._result(task, trace)["latest"]
-        return {} if forecast is None or y is None else {"abs_error_latest": abs(forecast - y)}
+        reply, y = self._reply(task, trace), self._result(task, trace)["latest"]
+        if reply.point is None or y is None:
+            return {}
+        return {"abs_error_latest": abs(reply.point - y)}
 
     @vf.metric
     async def baseline_error(self, task: NowcastData, trace: NowcastTrace) -> float:
@@ -98,27 +261,54 @@ class Scored:
         """How many catalog calls the agent made."""
         return float(self._result(task, trace)["lookups"])
 
-    def _forecast(self, task: NowcastData, trace: NowcastTrace) -> float | None:
-        return answers.parse(trace.last_reply, self.config.elicit, task.units).point
+    def _reply(self, task: NowcastData, trace: NowcastTrace) -> answers.Reply:
+        return answers.parse(trace.last_reply, self.config.elicit, task.units)
+
+    def _error(self, task: NowcastData, trace: NowcastTrace) -> float | None:
+        """The error in scales; None without a forecast."""
+        point = self._reply(task, trace).point
+        if point is None:
+            return None
+        return scoring.absolute_error(self._result(task, trace)["first"], point) / task.scale
+
+    def _normal(
+        self, task: NowcastData, trace: NowcastTrace
+    ) -> tuple[float, float | None, float] | None:
+        """Outcome, centre and spread of the reply's normal; None where no interval is elicited."""
+        if self.config.elicit != "interval":
+            return None
+        reply, y = self._reply(task, trace), self._result(task, trace)["first"]
+        if reply.point is None or reply.interval is None:
+            return y, None, 0.0
+        low, high = reply.interval
+        return y, reply.point, (high - low) / (2.0 * scoring.Z90)
+
+    @staticmethod
+    def _negative(loss: float | None, most: float) -> float:
+        """-loss, clipped at -most; one less without a loss, and where it is no number."""
+        if loss is None or math.isnan(loss):
+            return -most - 1.0
+        return -min(loss, most)
 
     def _result(self, task: NowcastData, trace: NowcastTrace) -> dict[str, Any]:
         """What `finalize` recorded, or the same from the store where it did not run."""
         held: dict[str, Any] | None = trace.info.get(INFO)
-        if held is None:
-            held = self.result(task, trace)
-        return held
+        return self.result(task, trace) if held is None else held
 
     def result(self, task: NowcastData, trace: NowcastTrace) -> dict[str, Any]:
-        """Reply, outcome and lookups as JSON values, for `trace.info["nowcast"]`."""
-        reply = answers.parse(trace.last_reply, self.config.elicit, task.units)
+        """Reply, outcome, lookups and rights as JSON values, for `trace.info["nowcast"]`."""
+        reply = self._reply(task, trace)
         truth = outcome(task, self.config.store)
         meta = opened(store_uri(self.config.store), task.store).meta(task.series_id)
+        quantiles = reply.quantiles or {}
         return {
             "series_id": task.series_id,
             "as_of": task.as_of,
             "reference_period": task.reference_period,
             "transform": task.transform,
             "forecast": reply.point,
+            "interval": list(reply.interval) if reply.interval else None,
+            "quantiles": {f"p{round(100 * level)}": q for level, q in quantiles.items()} or None,
             "reason": reply.reason,
             "first": truth.first,
             "first_vintage": truth.first_vintage,
@@ -130,3 +320,12 @@ class Scored:
             "source": meta.source,
             "training": meta.training,
         }
+
+
+def _central(reply: answers.Reply) -> tuple[float | None, float | None]:
+    """The central 80 % interval of a reply, from an interval or from quantiles."""
+    if reply.interval is not None:
+        return reply.interval
+    if reply.quantiles is not None:
+        return reply.quantiles[0.10], reply.quantiles[0.90]
+    return None, None

@@ -102,7 +102,8 @@ class NowcastTask(Scored, vf.Task[NowcastData, NowcastState, NowcastTaskConfig])
             self.data.series_id, self.data.reference_period, self.data.transform
         )
         best = min(1.0, abs(self.data.baseline - y.first) / self.data.scale)
-        for reply, expected in ((f"{answers.MARKER} {y.first!r}", best), ("", scoring.FLOOR)):
+        oracle = prompts.oracle(y.first, self.config.elicit)
+        for reply, expected in ((oracle, best), ("", scoring.FLOOR)):
             trace: Any = SimpleNamespace(last_reply=reply, info={}, state=NowcastState())
             earned = await self.beats_baseline(self.data, trace)
             if abs(earned - expected) > 1e-9:
@@ -140,6 +141,7 @@ def make_data(
     baseline: BaselineName = "last_change",
     scale: ScaleName = "std_24",
     context: prompts.Context = "tools",
+    elicit: answers.Elicit = "point",
     closed_egress: bool = True,
 ) -> NowcastData:
     """The data of a draw, all of them from the view of its as-of date.
@@ -157,7 +159,7 @@ def make_data(
     data = NowcastData(
         id=f"{draw.series_id}:{period}@{as_of}",
         name=f"{draw.series_id} {words} as of {as_of}",
-        prompt=prompts.build(view, draw.series_id, draw.period, transform, context),
+        prompt=prompts.build(view, draw.series_id, draw.period, transform, context, elicit),
         series_id=draw.series_id,
         title=meta.title,
         as_of=as_of,

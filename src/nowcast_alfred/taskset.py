@@ -18,6 +18,7 @@ from . import answers, prompts
 from .baselines import BaselineName
 from .catalog import load_catalog
 from .data import NowcastData, NowcastTaskConfig
+from .hooks import check_scoring
 from .locate import opened, store_uri
 from .stream import Stream
 from .targets import SpaceConfig
@@ -39,7 +40,8 @@ class NowcastConfig(vf.TasksetConfig, SpaceConfig):
     baseline: BaselineName = "last_change"
     """The naive forecast that `beats_baseline` compares with. Changes no draw."""
     elicit: answers.Elicit = "point"
-    """What a reply holds."""
+    """What a reply holds: `point` (a number), `interval` (a number and an 80 % interval),
+    `quantiles` (p10, p25, p50, p75, p90). Some rewards need more than a point."""
     context: prompts.Context = "tools"
     """Where the agent finds the data: `tools` (the shared tool server), `files` (CSV files
     staged in its box, for agents that run code), `prompt` (tables in the prompt)."""
@@ -64,6 +66,11 @@ class NowcastTaskset(vf.Taskset[NowcastTask, NowcastConfig]):  # type: ignore[ty
     """Nowcasting first releases, drawn forever from a vintage store."""
 
     INFINITE = True
+
+    def __init__(self, config: NowcastConfig) -> None:
+        super().__init__(config)
+        # A wrong plug-in would fail in every rollout, with status 0; here it fails once.
+        check_scoring(config.task)
 
     def load(self) -> Iterator[NowcastTask]:
         """Every draw of the stream, from the first.
@@ -101,6 +108,7 @@ class NowcastTaskset(vf.Taskset[NowcastTask, NowcastConfig]):  # type: ignore[ty
                 baseline=config.baseline,
                 scale=config.scale,
                 context=config.context,
+                elicit=config.elicit,
                 closed_egress=config.closed_egress,
             )
 
