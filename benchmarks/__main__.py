@@ -19,7 +19,7 @@ from nowcast_alfred.locate import STORE_VARIABLE, build_synthetic
 from nowcast_alfred.store import open_store
 from nowcast_alfred.store.files import CACHE_VARIABLE
 
-from . import as_of, made_up, opening
+from . import as_of, bls, made_up, opening
 from .measure import Figure
 
 VERSIONS = ("verifiers", "pydantic", "numpy", "pandas", "pyarrow", "duckdb")
@@ -72,6 +72,7 @@ ROWS: dict[str, Callable[[Workshop], list[Figure]]] = {
     "taskdata": _taskdata,
     "as-of": lambda shop: as_of.row_as_of(shop.folder / "one"),
     "open": lambda shop: opening.row_open(shop.large, shop.tiny),
+    "bls": lambda shop: bls.row_bls(shop.folder / "bls"),
 }
 
 

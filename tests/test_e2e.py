@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import bls_archives
 from commands import BIN, ROOT, environment, eval_config, run, validate
 from nowcast_alfred.lab.policy import PolicyServer
 from nowcast_alfred.lab.traces import read_run
@@ -169,3 +170,34 @@ def test_the_demo_prints_its_table_and_where_the_traces_are(tmp_path: Path) -> N
     assert "last-change" in said
     assert "mean-12" in said
     assert "traces.jsonl" in said
+
+
+def test_bls_vintages_from_a_copy_on_disk_give_valid_tasks(tmp_path: Path) -> None:
+    (tmp_path / "ces.zip").write_bytes(bls_archives.whole())
+    run(
+        tmp_path, "nowcast-alfred", "store", "build", "S", "--source", "bls-ces",
+        "--catalog", ROOT / "catalogs/us-payrolls.toml", "--file", "ces.zip",
+    )  # fmt: skip
+    summary = validate(tmp_path, "-n", 500, "--taskset.store", tmp_path / "S")
+    assert summary["outcomes"]["valid"] == 500
+
+
+@pytest.mark.real
+def test_the_philadelphia_feds_workbooks_give_valid_tasks(real_data: Path, tmp_path: Path) -> None:
+    run(
+        tmp_path, "nowcast-alfred", "store", "build", "S", "--source", "rtdsm",
+        "--catalog", ROOT / "catalogs/us-rtdsm.toml", "--file", real_data,
+    )  # fmt: skip
+    rights = ["--taskset.rights", "research"]
+    summary = validate(tmp_path, "-n", 500, "--taskset.store", tmp_path / "S", *rights)
+    assert summary["outcomes"]["valid"] == 500
+
+
+@pytest.mark.real
+def test_fred_md_vintages_give_valid_tasks(real_data: Path, tmp_path: Path) -> None:
+    run(
+        tmp_path, "nowcast-alfred", "store", "import", "S", real_data / "fred-md",
+        "--catalog", ROOT / "catalogs/fred-md.toml", "--format", "fred-md",
+    )  # fmt: skip
+    summary = validate(tmp_path, "-n", 500, "--taskset.store", tmp_path / "S")
+    assert summary["outcomes"]["valid"] == 500

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -10,20 +11,30 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 from .catalog import load_catalog
 from .cli_output import Json, StoreArgument, err, out, show_table
-from .errors import InputError, PermissionMissing
+from .cli_sources import build_bls, build_rtdsm, import_files
+from .errors import ConfigError, PermissionMissing
 from .locate import build_synthetic, opened, store_uri
 from .sources import fred_build
-from .sources.files import read_long
 from .sources.fred import RATE, Fred
 from .sources.fred_terms import NOTICE, training_right
-from .store import SeriesInput, open_store, publish, verify_store
+from .store import open_store, verify_store
 from .store.diff import Row, difference
 from .store.files import Files
 from .store.manifest import full_fingerprint
+from .store.merge import merge
 from .store.reader import read_manifest
 
 store_app = typer.Typer(help="Make and check vintage stores.", no_args_is_help=True)
@@ -49,21 +60,39 @@ def store_synth(
 @store_app.command("import")
 def store_import(
     folder: Annotated[Path, typer.Argument(help="The store to write to.")],
-    files: Annotated[list[Path], typer.Argument(help="Parquet or CSV files.")],
+    files: Annotated[list[Path], typer.Argument(help="Files; for fred-md, a folder of them.")],
     catalog: Annotated[Path, typer.Option(help="Catalog TOML with the series' metadata.")],
     format: Annotated[
         str,
-        typer.Option(help="long: columns series_id, date, realtime_start, value[, start_lower]."),
+        typer.Option(
+            help="long (series_id, date, realtime_start, value[, start_lower]), alfred-wide "
+            "(PAYEMS_20240105 columns, CSV or XLSX), fred-md (a folder of monthly vintages)."
+        ),
     ] = "long",
+    rights: Annotated[
+        str | None,
+        typer.Option(help="Rights to train on these series, instead of the catalog's."),
+    ] = None,
     accept_history: AcceptHistory = False,
 ) -> None:
     """Import vintages from files; nothing is written if any row is bad."""
-    if format != "long":
-        raise InputError(f"unknown format {format!r}; one of: long")
-    entries = load_catalog(catalog)
-    inputs = [SeriesInput(meta, rows) for path in files for meta, rows in read_long(path, entries)]
-    manifest = publish(folder, inputs, accept_history)
-    _say(f"{len(inputs)} series; fingerprint {manifest.fingerprint}", folder)
+    manifest = import_files(folder, files, catalog, format, rights, accept_history)
+    _say(f"{len(manifest.series)} series; fingerprint {manifest.fingerprint}", folder)
+
+
+@store_app.command("merge")
+def store_merge(
+    folder: Annotated[Path, typer.Argument(help="The store to write to.")],
+    stores: Annotated[list[str], typer.Argument(help="Stores to take series from.")],
+    prefer: Annotated[
+        list[str] | None,
+        typer.Option(help="SERIES=STORE: whose rows to take where several have the series."),
+    ] = None,
+) -> None:
+    """One store from several; the same id with different rows is an error unless preferred."""
+    choices = {key: uri for key, _, uri in (text.partition("=") for text in prefer or [])}
+    manifest = merge(folder, stores, choices)
+    _say(f"{len(manifest.series)} series; fingerprint {manifest.fingerprint}", folder)
 
 
 def _say(text: str, folder: Path) -> None:
@@ -111,6 +140,18 @@ def store_verify(store: StoreArgument = None, as_json: Json = False) -> None:
 def store_build(
     folder: Annotated[Path, typer.Argument(help="The store to write to.")],
     catalog: Annotated[Path, typer.Option(help="Catalog TOML with the series to read.")],
+    source: Annotated[str, typer.Option(help="fred, bls-ces or rtdsm.")] = "fred",
+    contact: Annotated[
+        str | None, typer.Option(help="Your mail address, for BLS and the Philadelphia Fed.")
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(help="A copy on disk: BLS' archive, or a folder of workbooks."),
+    ] = None,
+    calendar: Annotated[
+        Path | None, typer.Option(help="CSV release,reference_month,day for exact BLS days.")
+    ] = None,
+    unadjusted: Annotated[bool, typer.Option(help="BLS' unadjusted series too.")] = False,
     fred_permission: Annotated[
         str | None, typer.Option(help="Who permitted storing and training on FRED content, what.")
     ] = None,
@@ -122,7 +163,20 @@ def store_build(
     base_url: BaseUrl = None,
     as_json: Json = False,
 ) -> None:
-    """Read whole archives from ALFRED; resumes where it was stopped. Needs FRED_API_KEY."""
+    """Read whole archives: of ALFRED (needs FRED_API_KEY; resumes where it was stopped), of BLS'
+    payroll vintages, or of the Philadelphia Fed's real-time data."""
+    if source != "fred":
+        builders = {
+            "bls-ces": lambda: build_bls(
+                folder, catalog, contact, file, calendar, unadjusted, accept_history
+            ),
+            "rtdsm": lambda: build_rtdsm(folder, catalog, contact, file, accept_history),
+        }
+        if source not in builders:
+            raise ConfigError(f"unknown source {source!r}; one of: fred, {', '.join(builders)}")
+        manifest = builders[source]()
+        _say(f"{len(manifest.series)} series; fingerprint {manifest.fingerprint}", folder)
+        return
     entries = load_catalog(catalog)
     try:
         training_right(fred_permission)
@@ -153,30 +207,37 @@ def store_update(
 ) -> None:
     """Add the vintages that came since, from ALFRED. Needs FRED_API_KEY."""
     fred = Fred(base_url=base_url, rate=rate)
-    with _progress(len(open_store(folder).series_ids), fred) as step:
+    with _progress(len(fred_build.updatable(open_store(folder))), fred) as step:
         report = fred_build.update(folder, fred, accept_history=accept_history, progress=step)
     _report(report, fred, as_json)
+
+
+class _Requests(ProgressColumn):
+    """Requests so far, and how many a second."""
+
+    def __init__(self, fred: Fred) -> None:
+        super().__init__()
+        self._fred = fred
+
+    def render(self, task: Task) -> Text:
+        """The column as it is now."""
+        sent = self._fred.counts.requests
+        return Text(f"{sent} requests, {sent / max(task.elapsed or 0.0, 0.1):.1f}/s")
 
 
 @contextmanager
 def _progress(total: int, fred: Fred) -> Iterator[fred_build.Progress]:
     """A bar with series, requests, their rate and the time left."""
     columns = (
-        TextColumn("{task.fields[series]:<20}"),
+        TextColumn("{task.description:<20}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[requests]} requests, {task.fields[rate]:.1f}/s"),
+        _Requests(fred),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=err) as bar:
-        task = bar.add_task("series", total=total, series="", requests=0, rate=0.0)
-
-        def step(series_id: str) -> None:
-            sent = fred.counts.requests
-            seconds = bar.tasks[0].elapsed or 1.0
-            bar.update(task, advance=1, series=series_id, requests=sent, rate=sent / seconds)
-
-        yield step
+        task = bar.add_task("series", total=total)
+        yield lambda series_id: bar.update(task, advance=1, description=series_id)
 
 
 def _report(report: fred_build.Report, fred: Fred, as_json: bool) -> None:
@@ -191,6 +252,7 @@ def _report(report: fred_build.Report, fred: Fred, as_json: bool) -> None:
             "fingerprint": mark,
             "requests": fred.counts.requests,
             "retries": fred.counts.retries,
+            "reused": report.reused,
         }
         print(json.dumps(fields))
     else:
@@ -202,7 +264,7 @@ def _report(report: fred_build.Report, fred: Fred, as_json: bool) -> None:
         out.print(
             f"{len(report.done)} series read, {len(report.failed)} failed, "
             f"{len(report.left_out)} left out; {fred.counts.requests} requests, "
-            f"{fred.counts.retries} of them again; "
+            f"{fred.counts.retries} of them again, {report.reused} answers were staged before; "
             + (f"fingerprint {mark}" if mark else "nothing new"),
             highlight=False,
             soft_wrap=True,
@@ -238,9 +300,9 @@ def store_diff(
 
 def _version(text: str) -> Any:
     """A store, at the version that a text names by the start of its fingerprint."""
-    uri, _, mark = text.partition("@")
-    place = store_uri(uri)
-    return open_store(place, full_fingerprint(Files(place), mark) if mark else None)
+    marked = re.fullmatch(r"(.+)@([0-9a-f]{4,64})", text)
+    place = store_uri(marked[1] if marked else text)
+    return open_store(place, full_fingerprint(Files(place), marked[2]) if marked else None)
 
 
 def _show_rows(title: str, rows: list[Row]) -> None:

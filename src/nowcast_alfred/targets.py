@@ -66,7 +66,10 @@ class SpaceConfig(BaseModel):
     min_history: PositiveInt = 36
     """How many values of the target's transform must be known on the as-of date."""
     scale: ScaleName = "std_24"
-    """The unit errors are measured in, from the view; a target whose scale is zero is no task."""
+    """The unit errors are measured in, from the view: `std_24` (standard deviation of the last 24
+    values), `mad_24` (their median absolute deviation), `mean_abs_change_60` (mean step over the
+    last 60 values). At least the series' rounding unit; a target whose scale is zero without that
+    floor is no task."""
     weights: dict[str, Weight] = Field(default_factory=dict)
     """How often a series comes, by series id or by category (an id wins); 1.0 where not named,
     0 to leave out. Every series comes equally often by default."""
@@ -157,10 +160,13 @@ def _has_daily_value(changes: Changes, release: p.Days, role: Role) -> np.ndarra
     return has
 
 
-def scale_on(view: AsOfView, series_id: str, config: SpaceConfig, units: p.Units) -> float:
-    """The scale of a series on a day; 0 where there is too little history to ask."""
+def has_scale(view: AsOfView, series_id: str, config: SpaceConfig, units: p.Units) -> bool:
+    """Whether a day's view has the history and the positive scale that a task needs.
+
+    Before its floor, which would make one of a series that does not move.
+    """
     known = view.observations(series_id, units=units).value
-    return SCALES[config.scale](known) if len(known) >= config.min_history else 0.0
+    return len(known) >= config.min_history and SCALES[config.scale](known) > 0.0
 
 
 @dataclass(frozen=True)
@@ -177,8 +183,13 @@ class TaskSpace:
     def usable(self, series_id: str, day: int) -> bool:
         """Whether the view of a day has the history and the scale a task needs."""
         units = self.series[series_id].role.transform
-        view = AsOfView(self.store, day)
-        return scale_on(view, series_id, self.config, units) > 0.0
+        return has_scale(AsOfView(self.store, day), series_id, self.config, units)
+
+
+RIGHTS_HINT = (
+    ". Take a store whose series may be used so (`nowcast-alfred store info` shows their rights, "
+    'docs/data.md where to get them), or set rights = "any" for a run that trains nothing'
+)
 
 
 def build_space(
@@ -205,9 +216,10 @@ def build_space(
     if not found:
         last = next(i for i, (_, count) in enumerate(trail) if count == 0)
         steps = "; ".join(f"{name}: {count}" for name, count in trail[: last + 1])
+        hint = RIGHTS_HINT if trail[last][0].startswith("rights") else ""
         raise ConfigError(
             f"no task is left in {store.shown}: {trail[last][0]} removed the last one. Left after "
-            f"each filter: {steps}"
+            f"each filter: {steps}{hint}"
         )
     return TaskSpace(store, config, found)
 
@@ -342,9 +354,7 @@ def _eligible(
 ) -> SeriesTargets:
     """Targets whose last as-of day has the history and the scale a task needs."""
     units = targets.role.transform
-    keep = [
-        scale_on(AsOfView(store, day), key, config, units) > 0.0 for day in targets.high.tolist()
-    ]
+    keep = [has_scale(AsOfView(store, day), key, config, units) for day in targets.high.tolist()]
     return targets.where(np.array(keep, dtype=bool))
 
 
