@@ -5,18 +5,14 @@ from __future__ import annotations
 import random
 import statistics
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nowcast_alfred.baselines import BASELINES, SCALES, last_change, mean_12, std_24
 from nowcast_alfred.scoring import FLOOR, beats_baseline, gain, is_clipped
 
 numbers = st.floats(-1e6, 1e6)
 scales = st.floats(1e-3, 1e6)
-# Nine decimals: squares of denormal numbers vanish, and no series has such values.
-histories = st.lists(numbers.map(lambda x: round(x, 9)), min_size=1, max_size=60)
 
 
 def test_january_2024_earns_what_the_readme_says() -> None:
@@ -78,43 +74,3 @@ def test_nearby_forecasts_earn_the_same_where_the_baseline_was_far_off() -> None
     """The flat top that `is_clipped` reports."""
     assert beats_baseline(0.0, 0.0, 5.0, 1.0) == beats_baseline(0.0, 3.0, 5.0, 1.0) == 1.0
     assert is_clipped(0.0, 3.0, 5.0, 1.0)
-
-
-@given(histories)
-def test_last_change_is_the_last_value(known: list[float]) -> None:
-    assert last_change(np.array(known)) == known[-1]
-
-
-@given(histories)
-def test_mean_12_is_the_mean_of_at_most_twelve(known: list[float]) -> None:
-    expected = statistics.mean(known[-12:])
-    assert mean_12(np.array(known)) == pytest.approx(expected, rel=1e-12, abs=1e-9)
-
-
-@given(histories)
-def test_std_24_is_the_population_deviation_of_at_most_24(known: list[float]) -> None:
-    expected = statistics.pstdev(known[-24:])
-    largest = max(map(abs, known[-24:]))
-    assert std_24(np.array(known)) == pytest.approx(expected, rel=1e-6, abs=2e-9 * largest)
-
-
-@given(st.floats(-1e12, 1e12), st.integers(0, 30))
-def test_a_series_that_does_not_move_has_no_scale(value: float, length: int) -> None:
-    assert std_24(np.full(length, value)) == 0.0
-
-
-@pytest.mark.parametrize("step", [0.1, 0.3, 1.7, -0.7])
-def test_rounding_of_equal_changes_is_no_scale(step: float) -> None:
-    levels = np.array([round(100 + step * i, 1) for i in range(40)])
-    changes = np.diff(levels)
-    assert len(set(changes.tolist())) > 1
-    assert std_24(changes) == 0.0
-
-
-@pytest.mark.parametrize("function", [*BASELINES.values(), *SCALES.values()])
-@given(known=st.lists(numbers, min_size=24, max_size=24), older=st.lists(numbers, max_size=9))
-def test_what_is_older_than_two_years_does_not_matter(
-    function: object, known: list[float], older: list[float]
-) -> None:
-    assert callable(function)
-    assert function(np.array([*older, *known])) == function(np.array(known))

@@ -13,7 +13,7 @@ import verifiers.v1 as vf
 from pydantic import ConfigDict
 
 from . import answers, prompts
-from .baselines import BaselineName
+from .baselines import BaselineName, ScaleName
 from .periods import Frequency, Units
 
 
@@ -32,6 +32,7 @@ class NowcastData(vf.TaskData):
     baseline: float
     baseline_name: BaselineName
     scale: float
+    scale_name: ScaleName = "std_24"
     store: str
     """Fingerprint of the store the task was drawn from."""
     stream: str

@@ -7,18 +7,25 @@ it finds is one `ConfigError` with the valid choices.
 
 from __future__ import annotations
 
+import ast
 import inspect
+import sys
+import typing
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+import verifiers.v1 as vf
 
 from .data import NowcastData, NowcastTaskConfig
 from .errors import ConfigError
-from .rewards import NEEDS, Scored
+from .rewards import NEEDS
 from .task import NowcastTask
 
 KINDS = ("reward", "metric", "stop")
 GIVEN = {"task", "trace", "runtime"}
 """What verifiers passes to a reward or a metric, by parameter name."""
+FORMS = 'fn = "package.module:function" or "path/to/file.py:function"'
 
 
 def check_scoring(config: NowcastTaskConfig) -> None:
@@ -32,18 +39,16 @@ def check_scoring(config: NowcastTaskConfig) -> None:
         or if no reward has a weight.
     """
     for kind in KINDS:
-        table = f"[env.taskset.task.{kind}s]"
-        known = sorted(name for name, fn in vars(Scored).items() if hasattr(fn, kind))
+        known = sorted(fn.__name__ for fn in _hooks(NowcastTaskConfig(), kind))
         for name, entry in getattr(config, f"{kind}s").items():
+            where = f"[env.taskset.task.{kind}s] {name}"
             if entry.fn is None and name not in known:
                 raise ConfigError(
-                    f"{table} {name}: no {kind} of that name; one of {', '.join(known) or 'none'}, "
-                    'or give fn = "package.module:function"'
+                    f"{where}: no {kind} of that name; one of {', '.join(known) or 'none'}, "
+                    f"or give {FORMS}"
                 )
+            _check_function(_resolved(config, kind, name, where), kind, where)
     weights = {fn.__name__: getattr(fn, "_vf_weight", 1.0) for fn in _hooks(config, "reward")}
-    for kind in KINDS[:2]:
-        for fn in _hooks(config, kind):
-            _check_function(fn, f"[env.taskset.task.{kind}s] {fn.__name__}")
     plugged = {name for name, entry in config.rewards.items() if entry.fn is not None}
     for name, needed in NEEDS.items():
         if weights[name] != 0 and name not in plugged and config.elicit not in needed:
@@ -51,7 +56,6 @@ def check_scoring(config: NowcastTaskConfig) -> None:
                 f"reward {name} needs elicit = {' or '.join(map(repr, needed))}, and elicit is "
                 f"{config.elicit!r}"
             )
-    _hooks(config, "stop")
     if not any(weights.values()) and not config.judges:
         raise ConfigError(
             f"no reward has a weight, so every rollout would earn 0; rewards: {', '.join(weights)}"
@@ -64,15 +68,42 @@ def _hooks(config: NowcastTaskConfig, kind: str) -> list[Callable[..., Any]]:
     def no_data() -> NowcastData:
         raise AssertionError("resolving hooks reads no data")
 
-    task = NowcastTask.lazy(no_data, config)
+    return NowcastTask.lazy(no_data, config).hooks(kind)
+
+
+def _resolved(config: NowcastTaskConfig, kind: str, name: str, where: str) -> Callable[..., Any]:
+    """One configured hook, resolved apart from the others so that an error can name it."""
+    entry = getattr(config, f"{kind}s")[name]
+    alone = config.model_copy(update={f"{kind}s": {name: entry}})
     try:
-        return task.hooks(kind)
+        hooks = _hooks(alone, kind)
     except Exception as error:
-        raise ConfigError(f"[env.taskset.task.{kind}s]: {error}") from error
+        offered = _offered(entry.fn or "")
+        choices = f"; its coroutine functions: {', '.join(offered)}" if offered else ""
+        raise ConfigError(
+            f"{where}: {type(error).__name__}: {error}; write {FORMS}{choices}"
+        ) from error
+    return next(fn for fn in hooks if fn.__name__ == name)
 
 
-def _check_function(fn: Callable[..., Any], where: str) -> None:
+def _offered(path: str) -> list[str]:
+    """The coroutine functions of the module a plug-in was looked for in, if there is one."""
+    module, _, _ = path.rpartition(":" if ":" in path else ".")
+    try:
+        if module.endswith(".py"):
+            body = ast.parse(Path(module).read_text()).body
+            return [node.name for node in body if isinstance(node, ast.AsyncFunctionDef)]
+        held = vars(sys.modules[module]).items()
+        return [name for name, value in held if inspect.iscoroutinefunction(value)]
+    except (OSError, SyntaxError, KeyError, ValueError):
+        return []
+
+
+def _check_function(fn: Callable[..., Any], kind: str, where: str) -> None:
     plain = inspect.unwrap(fn)
+    if kind == "stop":
+        _check_stop(plain, where)
+        return
     if not inspect.iscoroutinefunction(plain):
         raise ConfigError(f"{where}: it is not a coroutine function; write it with async def")
     for parameter in inspect.signature(plain).parameters.values():
@@ -83,3 +114,19 @@ def _check_function(fn: Callable[..., Any], where: str) -> None:
                 f"{where}: parameter {parameter.name!r} is not given; use any of "
                 f"{', '.join(sorted(GIVEN))}"
             )
+
+
+def _check_stop(plain: Callable[..., Any], where: str) -> None:
+    """verifiers picks what a stop sees by the annotation of its parameter."""
+    try:
+        hints = typing.get_type_hints(plain)
+    except Exception as error:
+        raise ConfigError(f"{where}: its annotations cannot be read: {error}") from error
+    seen = [hints.get(name) for name in inspect.signature(plain).parameters]
+    turns = [kind for kind in seen if kind in (vf.Request, vf.Response)]
+    traces = seen.count(vf.Trace)
+    if (len(turns), traces) not in ((0, 1), (1, 0), (1, 1)):
+        raise ConfigError(
+            f"{where}: it needs one parameter annotated vf.Trace, vf.Request or vf.Response, as in "
+            "async def stop(trace: vf.Trace) -> bool"
+        )

@@ -11,12 +11,15 @@ forecast, the scale, and the clips.
 A metric is only recorded, because the policy must not be pushed toward it (the latest vintage,
 which nobody could know, or the way it worked). Every number comes from the reply and from the
 record that `finalize` wrote to `trace.info["nowcast"]` when the agent had ended, so that a saved
-trace can be scored again without a store. Nothing here returns NaN or None.
+trace can be scored again without a store. Nothing here returns NaN, infinity or None: where an
+outcome, a baseline or a scale is no number, a reward that uses it is at its floor, and `beyond` is
+1.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import verifiers.v1 as vf
@@ -84,8 +87,7 @@ class Scored:
         if reply.point is None:
             return scoring.FLOOR
         y = self._result(task, trace)["first"]
-        value = scoring.beats_baseline(y, reply.point, task.baseline, task.scale)
-        return value if math.isfinite(value) else scoring.FLOOR
+        return scoring.beats_baseline(y, reply.point, task.baseline, task.scale)
 
     @vf.reward(weight=0.0)
     async def scaled_error(self, task: NowcastData, trace: NowcastTrace) -> float:
@@ -151,7 +153,8 @@ class Scored:
         """-CRPS / scale of the normal around the forecast whose 80 % interval is as wide as the
         reply's, at least -10; -11 without one.
 
-        Elicits centre and spread. Range [-10, 0]. Needs `elicit = "interval"`; left out otherwise.
+        Elicits centre and spread: those of the outcome's law where it is normal. Range [-10, 0].
+        Needs `elicit = "interval"`; left out otherwise.
         """
         normal = self._normal(task, trace)
         if normal is None:
@@ -165,9 +168,9 @@ class Scored:
         """ln of the density, in units of the scale, of the normal of `crps_normal`, at least -50;
         -51 without one.
 
-        Elicits centre and spread; punishes false confidence hard. A spread below 0.05 scales
-        counts as that: published numbers are rounded, and a spike on a likely one would earn
-        without bound. At most 2.08. Needs `elicit = "interval"`; left out otherwise.
+        Elicits the mean and the standard deviation; punishes false confidence hard. A spread below
+        0.05 scales counts as that: published numbers are rounded, and a spike on a likely one would
+        earn without bound. At most 2.08. Needs `elicit = "interval"`; left out otherwise.
         """
         normal = self._normal(task, trace)
         if normal is None:
@@ -176,7 +179,7 @@ class Scored:
         loss = None
         if mu is not None:
             spread = max(sigma / task.scale, LEAST_SPREAD)
-            loss = scoring.log_score(y / task.scale, mu / task.scale, spread)
+            loss = scoring.log_score((y - mu) / task.scale, 0.0, spread)
         return {"log_score": self._negative(loss, 5 * MOST)}
 
     @vf.reward(weight=0.0)
@@ -190,6 +193,8 @@ class Scored:
         if reply.point is None:
             return -1.0
         y, band = self._result(task, trace)["first"], BAND * task.scale
+        if math.isnan(y - task.baseline + band):
+            return -1.0
         return scoring.direction(y, reply.point, task.baseline, band)
 
     @vf.reward(weight=0.0)
@@ -221,9 +226,11 @@ class Scored:
 
     @vf.metric
     async def beyond(self, task: NowcastData, trace: NowcastTrace) -> float:
-        """1 if the error is beyond 10 scales, where the losses are not told apart any more."""
+        """1 if the error is beyond 10 scales, where the losses are not told apart any more, or is
+        no number."""
         loss = self._error(task, trace)
-        return float(loss is not None and loss > MOST)
+        near = loss is not None and loss <= MOST and math.isfinite(task.baseline)
+        return float(self._reply(task, trace).ok and not near)
 
     @vf.metric
     async def covered(self, task: NowcastData, trace: NowcastTrace) -> dict[str, float]:
@@ -232,7 +239,8 @@ class Scored:
         if low is None or high is None:
             return {}
         y = self._result(task, trace)["first"]
-        return {"covered": float(low <= y <= high), "interval_width": (high - low) / task.scale}
+        width = _finite((high - low) / task.scale)
+        return {"covered": float(low <= y <= high), "interval_width": width}
 
     @vf.metric
     async def abs_error_first(self, task: NowcastData, trace: NowcastTrace) -> dict[str, float]:
@@ -241,7 +249,8 @@ class Scored:
         if reply.point is None:
             return {}
         error = abs(reply.point - y)
-        return {"abs_error_first": error, "abs_error_scaled": error / task.scale}
+        scaled = _finite(error / task.scale)
+        return {"abs_error_first": _finite(error), "abs_error_scaled": scaled}
 
     @vf.metric
     async def abs_error_latest(self, task: NowcastData, trace: NowcastTrace) -> dict[str, float]:
@@ -249,12 +258,12 @@ class Scored:
         reply, y = self._reply(task, trace), self._result(task, trace)["latest"]
         if reply.point is None or y is None:
             return {}
-        return {"abs_error_latest": abs(reply.point - y)}
+        return {"abs_error_latest": _finite(abs(reply.point - y))}
 
     @vf.metric
     async def baseline_error(self, task: NowcastData, trace: NowcastTrace) -> float:
         """Distance of the baseline to the first release, in the target's unit."""
-        return float(abs(task.baseline - self._result(task, trace)["first"]))
+        return _finite(abs(task.baseline - self._result(task, trace)["first"]))
 
     @vf.metric
     async def lookups(self, task: NowcastData, trace: NowcastTrace) -> float:
@@ -265,11 +274,12 @@ class Scored:
         return answers.parse(trace.last_reply, self.config.elicit, task.units)
 
     def _error(self, task: NowcastData, trace: NowcastTrace) -> float | None:
-        """The error in scales; None without a forecast."""
+        """The error in scales; None without a forecast, or where it is no number."""
         point = self._reply(task, trace).point
         if point is None:
             return None
-        return scoring.absolute_error(self._result(task, trace)["first"], point) / task.scale
+        error = scoring.absolute_error(self._result(task, trace)["first"], point) / task.scale
+        return None if math.isnan(error) else error
 
     def _normal(
         self, task: NowcastData, trace: NowcastTrace
@@ -320,6 +330,11 @@ class Scored:
             "source": meta.source,
             "training": meta.training,
         }
+
+
+def _finite(x: float) -> float:
+    """The number, or the largest there is where it overflows or is none: traces are JSON."""
+    return min(x, sys.float_info.max) if not math.isnan(x) else sys.float_info.max
 
 
 def _central(reply: answers.Reply) -> tuple[float | None, float | None]:

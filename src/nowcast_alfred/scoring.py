@@ -28,7 +28,7 @@ def gain(y: float, forecast: float, baseline: float, scale: float) -> float:
 
 
 def beats_baseline(y: float, forecast: float, baseline: float, scale: float) -> float:
-    """`gain` clipped to [-1, 1].
+    """`gain` clipped to [-1, 1]; -1 where it is no number.
 
     Elicits the median while nothing is clipped. It is flat at 1 around an outcome that the
     baseline missed by more than a scale, which is why `clipped` is recorded beside it.
@@ -36,7 +36,8 @@ def beats_baseline(y: float, forecast: float, baseline: float, scale: float) -> 
     >>> beats_baseline(0.0, 0.0, 5.0, 1.0)
     1.0
     """
-    return max(-1.0, min(1.0, gain(y, forecast, baseline, scale)))
+    value = gain(y, forecast, baseline, scale)
+    return FLOOR if math.isnan(value) else max(-1.0, min(1.0, value))
 
 
 def is_clipped(y: float, forecast: float, baseline: float, scale: float) -> bool:
@@ -79,7 +80,8 @@ def interval_score(y: float, lower: float, upper: float, alpha: float) -> float:
     >>> interval_score(5.0, 0.0, 4.0, 0.2)
     14.0
     """
-    return (upper - lower) + 2.0 / alpha * (max(0.0, lower - y) + max(0.0, y - upper))
+    # The miss comes first in max, which then keeps one that is no number.
+    return (upper - lower) + 2.0 / alpha * (max(lower - y, 0.0) + max(y - upper, 0.0))
 
 
 def crps_quantiles(y: float, quantiles: Mapping[float, float]) -> float:
@@ -93,8 +95,8 @@ def crps_quantiles(y: float, quantiles: Mapping[float, float]) -> float:
     >>> crps_quantiles(1.0, {0.5: 0.0})
     1.0
     """
-    losses = [2.0 * pinball(y, q, tau) for tau, q in quantiles.items()]
-    return math.fsum(losses) / len(losses)
+    # Not fsum, which raises where a sum overflows.
+    return sum(2.0 * pinball(y, q, tau) for tau, q in quantiles.items()) / len(quantiles)
 
 
 def weighted_interval_score(y: float, quantiles: Mapping[float, float]) -> float:
@@ -123,20 +125,24 @@ def crps_normal(y: float, mu: float, sigma: float) -> float:
     >>> round(crps_normal(353.0, 216.0, 163.3), 9)
     81.503731477
     """
-    if sigma == 0.0:
+    if sigma == math.inf:
+        return math.inf
+    z = (y - mu) / sigma if sigma > 0.0 else math.inf
+    if math.isinf(z):
         return abs(y - mu)
-    z = (y - mu) / sigma
     density = math.exp(-0.5 * z * z) / _SQRT_2PI
     return sigma * (z * math.erf(z / _SQRT_2) + 2.0 * density - 1.0 / _SQRT_PI)
 
 
 def log_score(y: float, mu: float, sigma: float) -> float:
-    """-ln of the normal density at y, in nats; elicits mu and sigma; infinite where sigma is 0.
+    """-ln of the normal density at y, in nats; elicits mu and sigma.
+
+    Infinite where sigma is 0 or infinite.
 
     >>> round(log_score(0.0, 0.0, 1.0), 12)
     0.918938533205
     """
-    if sigma == 0.0:
+    if sigma == 0.0 or sigma == math.inf:
         return math.inf
     z = (y - mu) / sigma
     return 0.5 * z * z + math.log(sigma * _SQRT_2PI)

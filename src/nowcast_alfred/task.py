@@ -16,7 +16,8 @@ from typing import Any, Self
 import verifiers.v1 as vf
 
 from . import answers, prompts, recheck, scoring, served
-from .baselines import BASELINES, SCALES, BaselineName, ScaleName
+from .baselines import BaselineName, ScaleName, scale_of
+from .choice import baseline_on, known_on
 from .data import NowcastData, NowcastState, NowcastTaskConfig, NowcastTrace
 from .errors import ConfigError
 from .locate import opened, store_uri
@@ -153,7 +154,7 @@ def make_data(
     """
     view = store.view(iso(draw.as_of))
     meta = view.meta(draw.series_id)
-    known = view.observations(draw.series_id, units=transform).value
+    known = known_on(view, draw.series_id, transform)
     period, as_of = iso(draw.period), iso(draw.as_of)
     words = label(draw.period, meta.frequency)
     data = NowcastData(
@@ -169,9 +170,10 @@ def make_data(
         transform=transform,
         units=prompts.unit_of(transform, meta.units),
         horizon_days=draw.release - draw.as_of,
-        baseline=BASELINES[baseline](known),
+        baseline=baseline_on(baseline, store, draw.series_id, draw.as_of, known),
         baseline_name=baseline,
-        scale=SCALES[scale](known),
+        scale=scale_of(scale, known),
+        scale_name=scale,
         store=store.fingerprint,
         stream=stream,
         draw=draw.n,

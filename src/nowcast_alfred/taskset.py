@@ -38,7 +38,11 @@ class NowcastConfig(vf.TasksetConfig, SpaceConfig):
     """A catalog TOML whose series are asked for, with its transforms and largest lags, instead
     of what the store's own metadata say."""
     baseline: BaselineName = "last_change"
-    """The naive forecast that `beats_baseline` compares with. Changes no draw."""
+    """The naive forecast that `beats_baseline` compares with. Changes no draw. `last_change` (the
+    last known value of the target's transform), `last_value` (the level stays), means and medians
+    of the last 3, 12 or all values, `ewma` (newest weighs 0.3), `seasonal_naive` (a year before),
+    `ar_bic` (a guarded autoregression), `best_of` (whichever of them did best over the last 24
+    first releases known)."""
     elicit: answers.Elicit = "point"
     """What a reply holds: `point` (a number), `interval` (a number and an 80 % interval),
     `quantiles` (p10, p25, p50, p75, p90). Some rewards need more than a point."""

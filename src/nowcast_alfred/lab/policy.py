@@ -4,12 +4,17 @@ A canned policy behaves like an agent as far as the environment can tell: it rea
 for data (a catalog tool where there is one, `bash` where files are staged, else the tables of the
 prompt), computes its forecast from the answer it got, and replies in the grammar. What it knows of
 the task comes from the prompt alone, so a policy that cannot find the data says so and gives none.
+
+Where the prompt asks for an interval or for quantiles, the numeric policies spread them around
+their number as a normal law would, with the population standard deviation of the last 24 known
+values.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import statistics
 import threading
 import uuid
 from collections.abc import Callable
@@ -18,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import answers
 from .. import periods as p
 from ..errors import ConfigError
 
@@ -28,8 +34,9 @@ _PERIOD = re.compile(r"^Period: .*\((\w+), starting (\d{4}-\d\d-\d\d)\)", re.MUL
 _UNITS = re.compile(r"units code (\w+)")
 _ROW = re.compile(r"^(\d{4}-\d\d-\d\d),(-?[0-9.]+(?:e[+-]?\d+)?)$", re.MULTILINE)
 
-Rule = Callable[[list[float]], str]
-"""From the target's known values, oldest first, to the reply."""
+_QUANTILE = {level: statistics.NormalDist().inv_cdf(level) for level in answers.LEVELS}
+Rule = Callable[[list[float]], float | str]
+"""From the target's known values, oldest first, to the forecast, or to a reply without one."""
 
 
 def rule(kind: str) -> Rule:
@@ -46,12 +53,10 @@ def rule(kind: str) -> Rule:
             value = float(argument)
         except ValueError:
             raise ConfigError(f"policy {kind!r}: write constant:200, with a number") from None
-        return lambda known: _forecast(value)
+        return lambda known: value
     simple: dict[str, Rule] = {
-        "last-change": lambda known: _forecast(known[-1]) if known else "I found no data.",
-        "mean-12": lambda known: (
-            _forecast(sum(known[-12:]) / len(known[-12:])) if known else "I found no data."
-        ),
+        "last-change": lambda known: known[-1] if known else "I found no data.",
+        "mean-12": lambda known: statistics.fmean(known[-12:]) if known else "I found no data.",
         "silent": lambda known: "I would rather not say.",
         "malformed": lambda known: "FORECAST: about 200K, give or take",
     }
@@ -60,8 +65,22 @@ def rule(kind: str) -> Rule:
     return simple[kind]
 
 
-def _forecast(value: float) -> str:
-    return f"From the values known on the date.\nFORECAST: {value:.10g}"
+def _reply(value: float, known: list[float], prompt: str) -> str:
+    """A forecast in the grammar that the prompt asks for."""
+    spread = statistics.pstdev(known[-24:]) if known else 0.0
+    quantile = {level: f"{value + z * spread:.10g}" for level, z in _QUANTILE.items()}
+    lines = ["From the values known on the date."]
+    if answers.QUANTILES in prompt:
+        pairs = zip(answers.NAMES, answers.LEVELS, strict=True)
+        lines.append(
+            f"{answers.QUANTILES} "
+            + ", ".join(f"{name}={quantile[level]}" for name, level in pairs)
+        )
+    else:
+        lines.append(f"{answers.MARKER} {value:.10g}")
+        if answers.INTERVAL in prompt:
+            lines.append(f"{answers.INTERVAL} {quantile[0.10]}, {quantile[0.90]}")
+    return "\n".join(lines)
 
 
 def answer(policy: Rule, messages: list[dict[str, Any]], tools: list[str]) -> dict[str, Any]:
@@ -71,7 +90,10 @@ def answer(policy: Rule, messages: list[dict[str, Any]], tools: list[str]) -> di
     call = None if data else _call(prompt, tools)
     if call is not None:
         return {"role": "assistant", "content": None, "tool_calls": [call]}
-    return {"role": "assistant", "content": policy(_known(prompt, data))}
+    known = _known(prompt, data)
+    said = policy(known)
+    content = said if isinstance(said, str) else _reply(said, known, prompt)
+    return {"role": "assistant", "content": content}
 
 
 def _text(message: dict[str, Any]) -> str:
