@@ -19,7 +19,7 @@ from nowcast_alfred.locate import STORE_VARIABLE, build_synthetic
 from nowcast_alfred.store import open_store
 from nowcast_alfred.store.files import CACHE_VARIABLE
 
-from . import as_of, bls, made_up, opening
+from . import as_of, bls, fred, made_up, opening
 from .measure import Figure
 
 VERSIONS = ("verifiers", "pydantic", "numpy", "pandas", "pyarrow", "duckdb")
@@ -73,6 +73,7 @@ ROWS: dict[str, Callable[[Workshop], list[Figure]]] = {
     "as-of": lambda shop: as_of.row_as_of(shop.folder / "one"),
     "open": lambda shop: opening.row_open(shop.large, shop.tiny),
     "bls": lambda shop: bls.row_bls(shop.folder / "bls"),
+    "fred": lambda shop: fred.row_fred(shop.folder / "fred"),
 }
 
 

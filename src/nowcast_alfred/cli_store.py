@@ -114,7 +114,7 @@ def store_info(store: StoreArgument = None, as_json: Json = False) -> None:
     columns = ("id", "rows", "first_vintage", "last_vintage", "source", "training")
     show_table(f"{held.uri}  {held.fingerprint[:16]}", columns, rows)
     for text in sorted({row["attribution"] for row in rows if row["attribution"]}):
-        out.print(text, markup=False)
+        out.print(text, markup=False, soft_wrap=True)
 
 
 def _rights(held: Any, key: str) -> dict[str, str]:

@@ -13,14 +13,15 @@ Source: FRED API documentation (fred.stlouisfed.org/docs/api/fred).
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import (
+    InputError,
     KeyRefused,
     SeriesNotArchived,
     SeriesUnknown,
@@ -28,7 +29,7 @@ from ..errors import (
     SourceUnavailable,
     TooManyVintages,
 )
-from .http import Counts, Fetcher, Limiter
+from .http import Counts, Fetcher, shared_limiter
 
 BASE_URL = "https://api.stlouisfed.org/fred"
 KEY_VARIABLE = "FRED_API_KEY"
@@ -47,8 +48,7 @@ _KEY = re.compile(r"[a-z0-9]{32}")
 _CELL = re.compile(r".*_(\d{4})(\d\d)(\d\d)")
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """A change point: the value of a period from a vintage date on; None: withdrawn or missing."""
 
     date: str
@@ -66,12 +66,16 @@ class Fred:
     base_url
         None reads `FRED_BASE_URL`, else FRED itself.
     rate
-        Requests a second, over all threads.
+        Requests a second, over all threads and all clients of that server in this process.
+    options
+        As for `Fetcher`: `tries`, `timeout`, `pause`, `backoff`.
 
     Raises
     ------
     KeyRefused
         If there is no key, or it cannot be one.
+    InputError
+        If the URL or the rate is none.
     """
 
     def __init__(
@@ -92,7 +96,8 @@ class Fred:
                 f"the FRED API key in {KEY_VARIABLE} is not 32 lower-case letters and digits"
             )
         url = base_url or os.environ.get(URL_VARIABLE) or BASE_URL
-        self._fetcher = Fetcher(url, Limiter(rate), secret={"api_key": key}, **options)
+        limiter = shared_limiter(url, rate)
+        self._fetcher = Fetcher(url, limiter, secret={"api_key": key}, **options)
         self._answered = False
 
     @property
@@ -106,7 +111,7 @@ class Fred:
         entries: list[dict[str, Any]] = _listed(body, "seriess", series_id)
         if not entries:
             raise SeriesUnknown(f"{series_id}: FRED gave no metadata")
-        return sorted(entries, key=lambda entry: str(entry.get("realtime_start")))
+        return sorted(entries, key=lambda entry: _text(entry, "realtime_start", series_id))
 
     def release(self, series_id: str) -> dict[str, Any]:
         """The release a series belongs to: `id`, `name`."""
@@ -134,7 +139,10 @@ class Fred:
             realtime_start=MIN_DAY,
             realtime_end=MAX_DAY,
         )
-        return sorted(str(date) for date in pages)
+        dates = sorted(pages)
+        if not dates:
+            raise SourceUnavailable(f"{series_id}: FRED's list of its vintage dates is empty")
+        return dates
 
     def changes(self, series_id: str, first: str, last: str) -> list[Change]:
         """Change points of the vintages from `first` to `last`, at most 2,000 of them."""
@@ -160,7 +168,7 @@ class Fred:
             realtime_end=day,
             output_type="1",
         )
-        return {str(row["date"]): _value(row["value"], series_id) for row in rows}
+        return {_text(row, "date", series_id): _value(row.get("value"), series_id) for row in rows}
 
     def release_dates(self, release_id: int) -> list[str]:
         """The days on which a release came out. Not each of them is a first release: seasonal
@@ -174,7 +182,7 @@ class Fred:
             realtime_start=MIN_DAY,
             realtime_end=MAX_DAY,
         )
-        return [str(entry["date"]) for entry in pages]
+        return [_text(entry, "date", f"release {release_id}") for entry in pages]
 
     def search(self, text: str, limit: int = 20) -> list[dict[str, Any]]:
         """Series that match some words, best first."""
@@ -185,19 +193,18 @@ class Fred:
         self, path: str, series_id: str | None, key: str, size: int, **params: str
     ) -> Iterator[Any]:
         """All entries of a paged answer; their number is held against `count`."""
-        offset, total = 0, 1
-        while offset < total:
+        offset, total = 0, None
+        while offset != total:
             body = self._get(path, series_id, **params, limit=str(size), offset=str(offset))
-            entries, total = _listed(body, key, series_id or path), int(body.get("count", -1))
-            if not entries and offset < total:
-                break
+            kind = str if key == "vintage_dates" else dict
+            entries, total = _listed(body, key, series_id or path, kind), body.get("count")
             yield from entries
             offset += len(entries)
-        if offset != total:
-            raise SourceUnavailable(
-                f"{series_id or path}: {path} says {total} rows and gave {offset}; nothing of it "
-                "is kept"
-            )
+            if offset != total and (not entries or type(total) is not int or offset > total):
+                raise SourceUnavailable(
+                    f"{series_id or path}: {path} says {total} rows and gave {offset}; nothing of "
+                    "it is kept"
+                )
 
     def _get(self, path: str, series_id: str | None, **params: str) -> dict[str, Any]:
         """One answer, with its real-time window held against the request's."""
@@ -207,15 +214,23 @@ class Fred:
         for name in ("realtime_start", "realtime_end"):
             asked = params.get(name)
             if asked is not None and body.get(name) != asked:
-                raise SourceError(
+                raise SourceUnavailable(
                     f"{series_id or path}: {path} was asked for {name}={asked} and answered for "
                     f"{body.get(name)}; nothing of it is kept"
                 )
         return body
 
     def _ask(self, path: str, series_id: str | None, params: dict[str, str]) -> dict[str, Any]:
-        sent = {**params, "file_type": "json"}
-        refuse = _refusal(series_id or path)
+        try:
+            return self._send(path, series_id or path, params)
+        except SeriesNotArchived:
+            # The text is the same for an unknown id; asking without a window tells them apart.
+            if series_id is not None and "realtime_start" in params:
+                self._send("series", series_id, {"series_id": series_id})
+            raise
+
+    def _send(self, path: str, what: str, params: dict[str, str]) -> dict[str, Any]:
+        sent, refuse = {**params, "file_type": "json"}, _refusal(what)
         try:
             body = self._fetcher.json(path, sent, refuse)
         except KeyRefused:
@@ -224,15 +239,8 @@ class Fred:
             # A key that worked before is refused now and then under load: once more, then believe.
             time.sleep(self._fetcher.backoff)
             body = self._fetcher.json(path, sent, refuse)
-        except SeriesNotArchived:
-            # The text is the same for an unknown id; asking without a window tells them apart.
-            self._fetcher.json("series", {"series_id": series_id or "", **JSON}, refuse)
-            raise
         self._answered = True
         return body
-
-
-JSON = {"file_type": "json"}
 
 
 def _refusal(what: str) -> Callable[[int, str], Exception]:
@@ -243,39 +251,54 @@ def _refusal(what: str) -> Callable[[int, str], Exception]:
         if "api_key" in lower:
             return KeyRefused(f"FRED refused the API key in {KEY_VARIABLE}: {text}")
         if "does not exist in alfred" in lower or "no vintage dates exist" in lower:
-            return SeriesNotArchived(f"{what}: ALFRED keeps no vintages of it ({text})")
+            return SeriesNotArchived(f"{what}: ALFRED has no vintages of it for that time ({text})")
         if "maximum number of vintage dates" in lower:
             return TooManyVintages(f"{what}: {text}")
         if "does not exist" in lower or "invalid value for variable series_id" in lower:
             return SeriesUnknown(f"{what}: {text}")
         if "not available via the api" in lower:
             return SeriesNotArchived(f"{what}: {text}")
+        if "can not be after today's date" in lower:
+            return SourceUnavailable(f"{what}: FRED's clock is behind its own dates ({text})")
+        if "formatted date" in lower:
+            return InputError(f"{what}: {text}")
         return SourceError(f"{what}: FRED answered {status}: {text}")
 
     return refuse
 
 
-def _listed(body: dict[str, Any], key: str, what: str) -> list[Any]:
+def _listed(body: dict[str, Any], key: str, what: str, kind: type = dict) -> list[Any]:
     entries = body.get(key)
-    if not isinstance(entries, list):
-        raise SourceUnavailable(f"{what}: the answer has no list {key!r}")
+    if not isinstance(entries, list) or not all(isinstance(entry, kind) for entry in entries):
+        raise SourceUnavailable(f"{what}: the answer has no proper list {key!r}")
     return entries
 
 
 def _cells(row: dict[str, Any], series_id: str) -> Iterator[Change]:
     """The cells of an output-type-3 row: `{"date": ..., "GDP_20221027": "25663.289"}`."""
+    date = _text(row, "date", series_id)
     for name, text in row.items():
         if name != "date":
             match = _CELL.fullmatch(name)
             if match is None:
                 raise SourceUnavailable(f"{series_id}: unexpected column {name!r} in vintages")
-            yield Change(str(row["date"]), "-".join(match.groups()), _value(text, series_id))
+            yield Change(date, "-".join(match.groups()), _value(text, series_id))
+
+
+def _text(row: dict[str, Any], name: str, what: str) -> str:
+    text = row.get(name)
+    if not isinstance(text, str):
+        raise SourceUnavailable(f"{what}: the answer has a row without {name!r}")
+    return text
 
 
 def _value(text: Any, series_id: str) -> float | None:
     if text == MISSING:
         return None
     try:
-        return float(text)
+        value = float(text)
     except (TypeError, ValueError):
-        raise SourceUnavailable(f"{series_id}: {str(text)[:40]!r} is not a value") from None
+        value = math.nan
+    if not math.isfinite(value):
+        raise SourceUnavailable(f"{series_id}: {str(text)[:40]!r} is not a value")
+    return value

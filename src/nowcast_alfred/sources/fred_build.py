@@ -3,8 +3,8 @@
 For each series: the vintage list first, then output type 3 over chunks of that list, which needs
 no merging at seams (type 1 would clip its dates at every edge), then one snapshot of the last
 vintage, which the change points must reproduce to the digit. Series are read side by side under
-the client's one limiter; what is read is staged, so that a build that was killed goes on where it
-was. A series that fails is reported and costs the others nothing. One publication ends it.
+the client's one limiter; what is read is staged, so that a download that was killed goes on where
+it was. A series that fails is reported and costs the others nothing. One publication ends it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,30 +22,45 @@ import pyarrow as pa
 
 from .. import periods as p
 from ..catalog import Catalog, CatalogEntry
-from ..errors import InputError, KeyRefused, NowcastError, SourceError, StoreError
+from ..errors import (
+    HistoryChanged,
+    InputError,
+    KeyRefused,
+    NowcastError,
+    SourceError,
+    SourceUnavailable,
+    StoreError,
+)
 from ..store import SeriesInput, SeriesMeta, VintageStore, open_store, publish
 from ..store.files import exclusive
 from ..store.manifest import Manifest
 from ..store.schema import VINTAGE_SCHEMA, normalise
 from .fred import Change, Fred
-from .fred_terms import LICENCE, NOTICE, is_restricted, restriction, training_right
+from .fred_metadata import COMMON, metadata_rows, mismatches, weekly_shift
+from .fred_terms import LICENCE, NOTICE, is_restricted, may_store, restriction, training_right
 from .staging import Staging
 
 CHUNK = 1900
 """Vintages a request; any number up to FRED's 2,000 gives the same store."""
+SMALL_CHUNK = 100
+"""The same where an answer does not come: FRED's gateway gives up on large ones."""
 WORKERS = 8
-LOCK = ".building"
+SOURCE = "ALFRED"
+LOCK, STAGED_BUILD, STAGED_UPDATE = ".building", ".staging", ".staging-update"
+HOURS_BUILD, HOURS_UPDATE = 12, 1
+"""How long staged answers are good for: what an update is told has to be new."""
 
 
 @dataclass
 class Report:
-    """What a build or an update did: ids done, failed and left out with their reasons, catalog
-    metadata that FRED contradicts, and the version now in force (None if nothing was written)."""
+    """What a download did: ids done, failed and left out with their reasons, where FRED contradicts
+    the catalog, answers that were staged before, the version now in force (None: no new one)."""
 
     done: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     mismatches: list[str] = field(default_factory=list)
+    reused: int = 0
     manifest: Manifest | None = None
 
 
@@ -74,13 +89,16 @@ def build(
     KeyRefused
         If FRED does not take the key.
     StoreLocked
-        If another build is at work on that folder.
+        If another build or update is at work on that folder.
     HistoryChanged
         If series already in the store read otherwise now, unless accepted.
+    StoreError
+        If the folder cannot be written; the version before stays in force.
     """
     training = training_right(permission)
     root = Path(root)
     report = Report()
+    staging = Staging(root / STAGED_BUILD, HOURS_BUILD)
 
     def read(series_id: str) -> SeriesInput | None:
         return _read_series(
@@ -88,13 +106,7 @@ def build(
             include_restricted=include_restricted, chunk=chunk,
         )  # fmt: skip
 
-    with exclusive(root, LOCK, "building or updating"):
-        staging = Staging(root)
-        found = _side_by_side(catalog.series, read, workers, report, progress)
-        if found:
-            report.manifest = publish(root, found, accept_history)
-        if not report.failed:
-            staging.clear()
+    _download(root, catalog.series, read, staging, report, accept_history, workers, progress)
     return report
 
 
@@ -116,37 +128,66 @@ def update(
     ------
     HistoryChanged
         With the rows that would change, unless accepted.
+    PermissionMissing
+        If no series has a permission on record.
     StoreNotFound
         If there is no store.
+    StoreLocked, StoreError
+        As for `build`.
     """
     root = Path(root)
     store = open_store(root)
-    ids = [key for key in store.series_ids if store.meta(key).source == SOURCE]
-    if not ids:
+    ids = updatable(store)
+    rest = [key for key in store.series_ids if key not in ids and store.meta(key).source == SOURCE]
+    if not ids and not rest:
         raise InputError(f"{root} has no series whose source is {SOURCE}")
-    report = Report()
+    if not ids:
+        training_right(None)
+    report = Report(left_out=dict.fromkeys(rest, "no permission is on record; `build` records it"))
+    staging = Staging(root / STAGED_UPDATE, HOURS_UPDATE)
 
     def read(series_id: str) -> SeriesInput | None:
         return _later(store, series_id, fred, staging, chunk)
 
-    with exclusive(root, LOCK, "building or updating"):
-        staging = Staging(root)
-        staging.clear()  # a build's leftovers may be of another day
-        found = _side_by_side(ids, read, workers, report, progress)
-        if found:
-            report.manifest = publish(root, found, accept_history)
-        staging.clear()
+    _download(root, ids, read, staging, report, accept_history, workers, progress)
     return report
 
 
-SOURCE = "ALFRED"
+def updatable(store: VintageStore) -> list[str]:
+    """The series of a store that an update asks FRED about."""
+    metas = map(store.meta, store.series_ids)
+    return [meta.id for meta in metas if meta.source == SOURCE and may_store(meta.training)]
+
+
+def _download(
+    root: Path,
+    ids: Iterable[str],
+    read: Callable[[str], SeriesInput | None],
+    staging: Staging,
+    report: Report,
+    accept_history: bool,
+    workers: int,
+    progress: Progress,
+) -> None:
+    """Read series and publish them together; what was staged stays if one is to be tried again."""
+    with exclusive(root, LOCK, "building or updating"):
+        found = _side_by_side(ids, read, staging, report, workers, progress)
+        report.reused = len(staging.reused)
+        try:
+            report.manifest = publish(root, found, accept_history) if found else None
+        except HistoryChanged:
+            staging.clear()  # what is accepted has to be what FRED says then
+            raise
+        if not report.failed:
+            staging.clear()
 
 
 def _side_by_side(
     ids: Iterable[str],
     read: Callable[[str], SeriesInput | None],
-    workers: int,
+    staging: Staging,
     report: Report,
+    workers: int,
     progress: Progress,
 ) -> list[SeriesInput]:
     """Read series in threads; failures go to the report, what concerns all series is raised."""
@@ -163,13 +204,15 @@ def _side_by_side(
                 except NowcastError as error:
                     report.failed[series_id] = f"{type(error).__name__}: {error}"
                 except OSError as error:
-                    raise StoreError(f"cannot stage what was read: {error}") from error
+                    text = f"cannot keep what was read: {error}; the store is as it was"
+                    raise StoreError(text) from error
                 else:
                     if item is not None:
                         found[series_id] = item
                         report.done.append(series_id)
                 progress(series_id)
         except BaseException:
+            staging.stop()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     report.done.sort()
@@ -189,9 +232,9 @@ def _read_series(
 ) -> SeriesInput | None:
     """One whole archive, or None where the series is left out."""
     tags = staging.fetch(series_id, "tags", lambda: fred.tags(series_id))
-    copyright_tag = restriction(tags)
-    if is_restricted(copyright_tag) and not include_restricted:
-        report.left_out[series_id] = f"tagged {copyright_tag!r}; --include-restricted takes it"
+    copyright = restriction(tags, entry.copyright)
+    if is_restricted(copyright) and not include_restricted:
+        report.left_out[series_id] = f"{copyright!r}; --include-restricted takes it"
         return None
     entries = staging.fetch(series_id, "metadata", lambda: fred.metadata(series_id))
     release = staging.fetch(series_id, "release", lambda: fred.release(series_id))
@@ -201,22 +244,53 @@ def _read_series(
         "transform": entry.transform,
         "max_lag_days": entry.max_lag_days,
         "role": entry.role,
-        "category": entry.category or "",
-        "decimals": entry.decimals if entry.decimals is not None else 2,
-        "copyright": copyright_tag,
+        "category": entry.category,
+        "decimals": entry.decimals,
+        "copyright": copyright,
         "source": SOURCE,
         "licence": LICENCE,
         "attribution": NOTICE,
         "training": training,
     }
-    meta = _metadata(entries, common)
-    report.mismatches += _mismatches(entry, meta[-1])
-    dates = staging.fetch(series_id, "vintages", lambda: fred.vintage_dates(series_id))
-    if not dates:
-        raise SourceError(f"{series_id}: its vintage list is empty")
+    meta = metadata_rows(entries, common)
+    report.mismatches += mismatches(entry, meta[-1])
+    dates = _vintage_dates(series_id, fred, staging)
+    changes = _archive(series_id, dates, fred, staging, chunk)
+    return _input(meta, changes, weekly_shift(entries[-1]), complete=True)
+
+
+def _vintage_dates(series_id: str, fred: Fred, staging: Staging) -> list[str]:
+    dates: list[str] = staging.fetch(series_id, "vintages", lambda: fred.vintage_dates(series_id))
+    return dates
+
+
+def _archive(
+    series_id: str, dates: list[str], fred: Fred, staging: Staging, chunk: int
+) -> list[Change]:
+    """All change points, which give the values that FRED itself gives for the last vintage."""
     changes = _changes(series_id, dates, fred, staging, chunk)
-    _check_snapshot(series_id, changes, dates[-1], fred, staging)
-    return _input(meta, changes, _weekly_shift(entries[-1]), complete=True)
+    if not any(change.vintage == dates[0] for change in changes):
+        # No recording shows output type 3 for an archive's first vintage: there it may be silent.
+        first = _snapshot(series_id, dates[0], fred, staging)
+        changes = [Change(date, dates[0], value) for date, value in first.items()] + changes
+    shown = _snapshot(series_id, dates[-1], fred, staging)
+    mine: dict[str, float | None] = {}
+    for change in sorted(changes, key=lambda change: change.vintage):
+        mine[change.date] = change.value
+    for date in sorted(shown.keys() | mine.keys()):
+        if mine.get(date) != shown.get(date):
+            staging.drop(series_id)
+            raise SourceError(
+                f"{series_id}: {date} is {shown.get(date)} in FRED's snapshot of {dates[-1]} and "
+                f"{mine.get(date)} by its change points; nothing of it is kept"
+            )
+    return changes
+
+
+def _snapshot(series_id: str, day: str, fred: Fred, staging: Staging) -> dict[str, float | None]:
+    ask = partial(fred.snapshot, series_id, day)
+    found: dict[str, float | None] = staging.fetch(series_id, f"snapshot {day}", ask)
+    return found
 
 
 def _changes(
@@ -228,108 +302,46 @@ def _changes(
     for start in range(0, len(dates), chunk):
         part = dates[start : start + chunk]
         question = f"changes {part[0]} {part[-1]} {len(part)}"
-        rows = staging.fetch(series_id, question, partial(_rows, fred, series_id, part))
-        found += [Change(*row) for row in rows]
+        ask = partial(fred.changes, series_id, part[0], part[-1])
+        try:
+            rows = staging.fetch(series_id, question, ask)
+        except SourceUnavailable:
+            if len(part) <= SMALL_CHUNK:
+                raise
+            found += _changes(series_id, part, fred, staging, SMALL_CHUNK)
+        else:
+            found += [Change(*row) for row in rows]
     if strange := sorted({change.vintage for change in found} - known):
+        staging.drop(series_id)
         raise SourceError(f"{series_id}: change points on {strange[0]}, which is no vintage date")
     return found
-
-
-def _rows(fred: Fred, series_id: str, dates: list[str]) -> list[tuple[str, str, float | None]]:
-    changes = fred.changes(series_id, dates[0], dates[-1])
-    return [(change.date, change.vintage, change.value) for change in changes]
-
-
-def _check_snapshot(
-    series_id: str, changes: list[Change], day: str, fred: Fred, staging: Staging
-) -> None:
-    """The change points must give the values FRED itself gives for the last vintage."""
-    shown = staging.fetch(series_id, f"snapshot {day}", lambda: fred.snapshot(series_id, day))
-    mine: dict[str, float | None] = {}
-    for change in sorted(changes, key=lambda change: change.vintage):
-        mine[change.date] = change.value
-    for date in sorted(shown.keys() | {date for date, value in mine.items() if value is not None}):
-        if mine.get(date) != shown.get(date):
-            raise SourceError(
-                f"{series_id}: {date} is {shown.get(date)} in FRED's snapshot of {day} and "
-                f"{mine.get(date)} by its change points; nothing of it is kept"
-            )
 
 
 def _later(
     store: VintageStore, series_id: str, fred: Fred, staging: Staging, chunk: int
 ) -> SeriesInput | None:
     """What a series gained since the store's last vintage; None if nothing."""
-    dates = fred.vintage_dates(series_id)
-    columns = store.changes(series_id).columns
-    held = sorted({p.iso(day) for day in np.unique(columns.vintage).tolist()})
-    new = [date for date in dates if date > held[-1]]
-    entries = fred.metadata(series_id)
-    shift = _weekly_shift(entries[-1])
-    common = {name: getattr(store.meta(series_id), name) for name in COMMON}
-    fresh = _metadata(entries, common)
-    past = [date for date in dates if date <= held[-1]]
-    known = {
-        p.iso(int(day) - shift): float(value)
-        for day, value in zip(*store.changes(series_id).known(p.to_days(held[-1]))[:2], strict=True)
-    }
-    shown = {d: v for d, v in fred.snapshot(series_id, held[-1]).items() if v is not None}
-    if past != held or shown != known:
-        changes = _changes(series_id, dates, fred, staging, chunk)
-        _check_snapshot(series_id, changes, dates[-1], fred, staging)
-        return _input(fresh, changes, shift, complete=True)
-    if not new:
+    meta, held = store.meta(series_id), store.changes(series_id)
+
+    @cache
+    def entries() -> Any:
+        return staging.fetch(series_id, "metadata", lambda: fred.metadata(series_id))
+
+    dates = _vintage_dates(series_id, fred, staging)
+    shift = weekly_shift(entries()[-1]) if meta.frequency == "w" else 0
+    days = [p.iso(day) for day in np.unique(held.columns.vintage).tolist()]
+    period, value, _ = held.known(p.to_days(days[-1]))
+    known = {p.iso(day - shift): v for day, v in zip(period.tolist(), value.tolist(), strict=True)}
+    shown = _snapshot(series_id, days[-1], fred, staging)
+    same = known == {date: value for date, value in shown.items() if value is not None}
+    new = [date for date in dates if date > days[-1]]
+    if same and dates == days:
         return None
-    changes = _changes(series_id, new, fred, staging, chunk)
-    return _input(fresh, changes, shift, complete=False)
-
-
-COMMON = (
-    "id", "release", "transform", "max_lag_days", "role", "category", "decimals", "copyright",
-    "source", "licence", "attribution", "training",
-)  # fmt: skip
-
-
-def _metadata(entries: list[dict[str, Any]], common: dict[str, Any]) -> list[SeriesMeta]:
-    """One row for each period in which what is served of a series was the same."""
-    rows: list[SeriesMeta] = []
-    for entry in entries:
-        row = SeriesMeta(
-            title=str(entry.get("title", "")),
-            frequency=_frequency(entry, str(common["id"])),
-            units=str(entry.get("units", "")),
-            seasonal_adjustment=str(entry.get("seasonal_adjustment", "")),
-            valid_from=str(entry["realtime_start"]) if rows else None,
-            **common,
-        )
-        if not rows or replace(row, valid_from=None) != replace(rows[-1], valid_from=None):
-            rows.append(row)
-    return rows
-
-
-def _frequency(entry: dict[str, Any], series_id: str) -> p.Frequency:
-    short = str(entry.get("frequency_short", "")).lower()
-    if short not in p.FREQUENCIES:
-        raise InputError(
-            f"{series_id}: frequency {entry.get('frequency')!r} is not supported; supported are "
-            f"{', '.join(p.FREQUENCY_NAMES.values())}"
-        )
-    return p.check_frequency(short)
-
-
-def _weekly_shift(entry: dict[str, Any]) -> int:
-    """Days from FRED's date to the period's first day: FRED dates a week by its last day."""
-    return -6 if str(entry.get("frequency", "")).startswith("Weekly, Ending") else 0
-
-
-def _mismatches(entry: CatalogEntry, meta: SeriesMeta) -> list[str]:
-    """Where the catalog says other than FRED does; FRED's word is kept."""
-    return [
-        f"{meta.id}: {name} is {theirs!r} at FRED, the catalog has {ours!r}"
-        for name in ("title", "frequency", "units", "seasonal_adjustment", "release")
-        for ours, theirs in [(getattr(entry, name), getattr(meta, name))]
-        if ours and ours.lower() != theirs.lower()
-    ]
+    fresh = metadata_rows(entries(), {name: getattr(meta, name) for name in COMMON})
+    if same and dates == days + new:
+        return _input(fresh, _changes(series_id, new, fred, staging, chunk), shift, complete=False)
+    shift = weekly_shift(entries()[-1])
+    return _input(fresh, _archive(series_id, dates, fred, staging, chunk), shift, complete=True)
 
 
 def _input(

@@ -33,7 +33,8 @@ If you have permission, say who permitted what; the store keeps it as the rights
 {NOTICE}
 """
 
-PRE_APPROVAL = "pre-approval required"
+ASK_FIRST = ("pre-approval required", "permission required")
+"""How FRED's tags, and the catalogs, say that an owner wants to be asked before any use."""
 
 
 def training_right(permission: str | None) -> str:
@@ -50,11 +51,16 @@ def training_right(permission: str | None) -> str:
     return f"permission: {stated}"
 
 
-def restriction(tags: list[str]) -> str:
-    """The copyright tag of a series, or an empty text where it has none."""
-    return next((tag for tag in tags if tag.startswith("copyrighted")), "")
+def may_store(training: str) -> bool:
+    """Whether the rights of a series in a store cover more of FRED's content in it."""
+    return training == "granted" or training.startswith("permission:")
 
 
-def is_restricted(copyright_tag: str) -> bool:
+def restriction(tags: list[str], stated: str) -> str:
+    """What is said of the copyright of a series, by its tags and else by the catalog."""
+    return "; ".join(sorted(tag for tag in tags if tag.startswith("copyrighted"))) or stated
+
+
+def is_restricted(copyright: str) -> bool:
     """Whether the owner wants to be asked before any use."""
-    return PRE_APPROVAL in copyright_tag
+    return any(text in copyright for text in ASK_FIRST)

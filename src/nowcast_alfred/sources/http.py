@@ -9,10 +9,16 @@ logs or puts into an exception.
 
 from __future__ import annotations
 
+import html
 import json
+import math
+import random
+import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -20,14 +26,23 @@ from typing import Any
 import httpx
 import tenacity
 
-from ..errors import SourceUnavailable
+from ..errors import InputError, SourceUnavailable
+from ..store.files import without_secrets
 
 MAX_WAIT = 120.0
 """Longest wait between two tries, in seconds, whatever a server asks for."""
+LATE = 0.1
+"""Seconds that a request may take to be counted by a server, at the most."""
+
+_XML_ERROR = re.compile(rb'<error code="\d+" message="([^"]*)"')
 
 
 class Limiter:
     """Spaces events evenly over all threads of a process.
+
+    A server counts a request when it arrives, and one that arrives late must not share its second
+    with one too many of those behind it. So an event waits, too, until the one that is a second's
+    worth of events before it was answered a second ago, or was sent `LATE` seconds more than that.
 
     Parameters
     ----------
@@ -36,23 +51,60 @@ class Limiter:
     """
 
     def __init__(self, rate: float) -> None:
-        if not rate > 0:
-            raise ValueError(f"rate {rate}: must be above 0")
-        self._interval = 1.0 / rate
         self._lock = threading.Lock()
-        self._next = 0.0
+        self._next = self._held = 0.0
+        self._counted: deque[list[float]] = deque()  # by when each of the last ones was counted
+        self.set_rate(rate)
 
-    def wait(self) -> None:
-        """Sleep until this event's turn."""
+    def set_rate(self, rate: float) -> None:
+        """Space the events to come for another rate."""
+        if not rate > 0:
+            raise InputError(f"rate {rate}: must be above 0 requests a second")
         with self._lock:
-            turn = max(time.monotonic(), self._next)
-            self._next = turn + self._interval
-        time.sleep(max(0.0, turn - time.monotonic()))
+            self._interval = 1.0 / rate
+            self._counted = deque(self._counted, maxlen=math.ceil(min(rate, 1e4)))
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Sleep until this event's turn; the block is the event."""
+        counted = self._take()
+        try:
+            yield
+        finally:
+            counted[0] = min(counted[0], time.monotonic())
+
+    def _take(self) -> list[float]:
+        turn, counted = -1.0, [0.0]
+        while turn < self._held:  # at first, and after a `hold` while asleep
+            with self._lock:
+                turn = max(time.monotonic(), self._next)
+                if len(self._counted) == self._counted.maxlen:
+                    turn = max(turn, self._counted[0][0] + self._interval * len(self._counted))
+                counted = [turn + LATE]
+                self._counted.append(counted)
+                self._next = turn + self._interval
+            time.sleep(max(0.0, turn - time.monotonic()))
+        counted[0] = time.monotonic() + LATE  # a busy machine sleeps longer than it was asked to
+        return counted
 
     def hold(self, seconds: float) -> None:
-        """Let no event happen for a while: the server asked for it."""
+        """Let no event happen for a while, those already waiting included."""
         with self._lock:
-            self._next = max(self._next, time.monotonic() + seconds)
+            self._held = max(self._held, time.monotonic() + seconds)
+            self._next = max(self._next, self._held)
+
+
+_limiters: dict[str, Limiter] = {}
+_guard = threading.Lock()
+
+
+def shared_limiter(server: str, rate: float) -> Limiter:
+    """The process's one limiter for a server; the rate asked for last holds."""
+    with _guard:
+        if server not in _limiters:
+            _limiters[server] = Limiter(rate)
+        _limiters[server].set_rate(rate)
+        return _limiters[server]
 
 
 @dataclass
@@ -61,6 +113,13 @@ class Counts:
 
     requests: int = 0
     retries: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def add(self, requests: int = 0, retries: int = 0) -> None:
+        """Count some more."""
+        with self._lock:
+            self.requests += requests
+            self.retries += retries
 
 
 class _Passing(Exception):
@@ -99,7 +158,7 @@ class Fetcher:
     Parameters
     ----------
     base_url
-        What paths are appended to.
+        An http or https URL that paths are appended to.
     limiter
         Shared by everything in the process that talks to that server.
     secret
@@ -110,6 +169,8 @@ class Fetcher:
         Seconds for one try.
     pause
         Wait after a 429 without `Retry-After`, in seconds.
+    backoff
+        Wait after the first of other failures, in seconds; it doubles with each more.
     """
 
     base_url: str
@@ -124,6 +185,14 @@ class Fetcher:
     client: httpx.Client = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        try:
+            url = httpx.URL(self.base_url)
+            known = url.scheme in ("http", "https") and url.host != ""
+        except httpx.InvalidURL:
+            known = False
+        if not known:
+            shown = without_secrets(self.base_url)
+            raise InputError(f"{shown!r} is not a URL that starts with http:// or https://")
         inner = httpx.HTTPTransport(limits=httpx.Limits(max_connections=32))
         self.client = httpx.Client(
             transport=_SecretTransport(inner, self.secret),
@@ -170,14 +239,16 @@ class Fetcher:
     def _once(
         self, path: str, params: Mapping[str, str], refuse: Callable[[int, str], Exception]
     ) -> dict[str, Any]:
-        self.limiter.wait()
-        self.counts.requests += 1
-        failure: str | None = None
-        try:
-            response = self.client.get(f"{self.base_url.rstrip('/')}/{path}", params=dict(params))
-        except httpx.HTTPError as error:
-            failure = f"{type(error).__name__} {error}"
-        if failure is not None:  # outside the handler, so that no context carries the request
+        failure = ""
+        with self.limiter.turn():
+            self.counts.add(requests=1)
+            try:
+                response = self.client.get(
+                    f"{self.base_url.rstrip('/')}/{path}", params=dict(params)
+                )
+            except httpx.HTTPError as error:
+                failure = f"{type(error).__name__} {error}"
+        if failure:  # outside the handler, so that no context carries the request
             raise _Passing(failure)
         if response.status_code == 429:
             wait = _retry_after(response)
@@ -198,11 +269,11 @@ class Fetcher:
         asked = getattr(error, "wait", None)
         if asked is not None:
             return min(float(asked), MAX_WAIT)
-        grow = tenacity.wait_exponential_jitter(initial=self.backoff, max=MAX_WAIT)
-        return float(grow(state))
+        grow = tenacity.wait_exponential(multiplier=self.backoff, max=MAX_WAIT)
+        return grow(state) + random.uniform(0.0, self.backoff)
 
     def _count_retry(self, state: tenacity.RetryCallState) -> None:
-        self.counts.retries += 1
+        self.counts.add(retries=1)
 
     def _clean(self, text: str) -> str:
         for value in self.secret.values():
@@ -211,10 +282,12 @@ class Fetcher:
 
 
 def _object(response: httpx.Response) -> dict[str, Any] | None:
+    """The JSON object of a body, or what an error in FRED's XML says; None: neither."""
     try:
         body = json.loads(response.content)
     except ValueError:
-        return None
+        error = _XML_ERROR.search(response.content) if response.status_code != 200 else None
+        return {"message": html.unescape(error[1].decode(errors="replace"))} if error else None
     return body if isinstance(body, dict) else None
 
 
