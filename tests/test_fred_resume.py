@@ -222,14 +222,17 @@ def test_a_second_build_or_update_of_a_folder_is_refused(
 
 
 def test_an_interrupt_waits_for_what_is_in_flight_and_keeps_it(
-    fake: FakeFred, folder: Path, undisturbed: str
+    fake: FakeFred, folder: Path
 ) -> None:
     def interrupt(series_id: str) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        build(folder / "S", fake, progress=interrupt)
+        build(folder / "S", fake, "DGS", "S00", chunk=20, progress=interrupt)
     finished = fake.count(status=200)
+    assert finished < 200  # a series of 200 chunks is not read to its end
     assert len(kept(folder / "S")) == finished
-    assert build(folder / "S", fake).reused == finished
-    assert open_store(folder / "S").fingerprint == undisturbed
+    fake.clear_log()
+    assert build(folder / "S", fake, "DGS", "S00", chunk=20).reused == finished
+    assert finished + len(fake.log) == (5 + 200) + (5 + 3)
+    assert points(open_store(folder / "S"), "DGS") == archive(fake.series["DGS"], TODAY)

@@ -156,7 +156,7 @@ def store_build(
         str | None, typer.Option(help="Who permitted storing and training on FRED content, what.")
     ] = None,
     include_restricted: Annotated[
-        bool, typer.Option(help="Take series tagged 'copyrighted: pre-approval required' too.")
+        bool, typer.Option(help="Take series that FRED tags as copyrighted too.")
     ] = False,
     accept_history: AcceptHistory = False,
     rate: Rate = RATE,

@@ -33,8 +33,8 @@ If you have permission, say who permitted what; the store keeps it as the rights
 {NOTICE}
 """
 
-ASK_FIRST = ("pre-approval required", "permission required")
-"""How FRED's tags, and the catalogs, say that an owner wants to be asked before any use."""
+OWNED = ("copyrighted", "permission required")
+"""How FRED's tags, and the catalogs, say that a series has an owner besides FRED."""
 
 
 def training_right(permission: str | None) -> str:
@@ -62,5 +62,5 @@ def restriction(tags: list[str], stated: str) -> str:
 
 
 def is_restricted(copyright: str) -> bool:
-    """Whether the owner wants to be asked before any use."""
-    return any(text in copyright for text in ASK_FIRST)
+    """Whether a series has an owner whose terms apply besides FRED's."""
+    return any(text in copyright for text in OWNED)
