@@ -27,7 +27,7 @@ import tenacity
 
 from ..errors import SourceError, SourceUnavailable, StoreError
 from ..store.files import atomic_write, exclusive, sync_folder
-from .http import MAX_WAIT, _retry_after
+from .http import MAX_WAIT, retry_after
 
 LOCK = ".downloading"
 ZIP_MAGIC = b"PK\x03\x04"
@@ -253,7 +253,7 @@ class _Job:
             self._discard()
             raise _Passing(f"status {status}, a range that does not fit; starting over")
         if status in _PASSING_STATUS or status >= 500:
-            raise _Passing(f"status {status}", _retry_after(response))
+            raise _Passing(f"status {status}", retry_after(response))
         if status != 200:
             ending = f"; {self.hint}" if self.hint else ""
             raise SourceError(f"{self.url}: refused with status {status}{ending}")

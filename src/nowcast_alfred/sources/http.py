@@ -251,11 +251,11 @@ class Fetcher:
         if failure:  # outside the handler, so that no context carries the request
             raise _Passing(failure)
         if response.status_code == 429:
-            wait = _retry_after(response)
+            wait = retry_after(response)
             self.limiter.hold(self.pause if wait is None else wait)
             raise _Passing("429, too many requests", 0.0)
         if response.status_code == 403 or response.status_code >= 500:
-            raise _Passing(f"status {response.status_code}", _retry_after(response))
+            raise _Passing(f"status {response.status_code}", retry_after(response))
         body = _object(response)
         if body is None:
             raise _Passing(f"status {response.status_code} with a body that is not a JSON object")
@@ -291,7 +291,7 @@ def _object(response: httpx.Response) -> dict[str, Any] | None:
     return body if isinstance(body, dict) else None
 
 
-def _retry_after(response: httpx.Response) -> float | None:
+def retry_after(response: httpx.Response) -> float | None:
     """Seconds a server asked to wait, from either form of the header."""
     text = response.headers.get("Retry-After", "").strip()
     if not text:
