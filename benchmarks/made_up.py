@@ -36,7 +36,7 @@ def change_points(seed: int, rows: int) -> pa.Table:
         vintages.extend([month] * len(revised))
         month += 1
     at, seen = np.array(periods[:rows]), np.array(vintages[:rows])
-    starts = (FIRST_MONTH + np.arange(month)).astype("datetime64[D]")
+    starts = (FIRST_MONTH + np.arange(month).astype("timedelta64[M]")).astype("datetime64[D]")
     level = 1000.0 + np.cumsum(rng.normal(2.0, 5.0, month))
     return pa.table(
         {

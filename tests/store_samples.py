@@ -117,7 +117,7 @@ def large_series(id: str, seed: int, periods: int = 500, vintages: int = 100) ->
     period = np.repeat(np.arange(periods), vintages)
     vintage = period * 31 + 62 + np.tile(np.arange(vintages), periods)
     value = np.random.default_rng(seed).normal(size=periods * vintages)
-    first = (np.datetime64("1970-01") + period).astype("datetime64[D]")
+    first = (np.datetime64("1970-01") + period.astype("timedelta64[M]")).astype("datetime64[D]")
     rows = pa.table(
         {
             "period": pa.array(first),

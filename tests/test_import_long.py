@@ -78,8 +78,8 @@ def table(rows: list[Row]) -> pa.Table:
 
 MONTHS = [f"{year}-{month:02d}-01" for year in (1969, 2023) for month in range(1, 13)]
 QUARTERS = MONTHS[::3]
-WEEKS = [str(np.datetime64("2023-01-07") + 7 * n) for n in range(20)]
-VINTAGES = [str(np.datetime64("2024-01-05") + 11 * n) for n in range(12)]
+WEEKS = [str(np.datetime64("2023-01-07") + np.timedelta64(7 * n, "D")) for n in range(20)]
+VINTAGES = [str(np.datetime64("2024-01-05") + np.timedelta64(11 * n, "D")) for n in range(12)]
 
 points = st.dictionaries(
     st.one_of(

@@ -407,10 +407,10 @@ def test_the_catalog_s_lags_are_those_of_the_vintage_rule() -> None:
             if kind == "MvQd":
                 if int(date.astype(int)) % 3 != 1:  # first estimates are in February, May, ...
                     continue
-                date -= 1
+                date -= np.timedelta64(1, "M")
             elif kind == "QvQd":
-                date -= 1
-            lags.append(day - int((date.astype("datetime64[D]") - 1).astype(int)))
+                date -= np.timedelta64(1, "M")
+            lags.append(day - (int(date.astype("datetime64[D]").astype(int)) - 1))
         assert max(lags) == catalog.series[id].max_lag_days, id
 
 

@@ -112,9 +112,9 @@ def period_ends(periods: Days, frequency: Frequency) -> Days:
     """Last day of each period, vectorised; shape and order as `periods`."""
     if frequency in ("d", "w"):
         return np.asarray(periods + (6 if frequency == "w" else 0), dtype=np.int32)
-    months = periods.astype("datetime64[D]").astype("datetime64[M]")
-    after = (months + _MONTHS_PER_PERIOD[frequency]).astype("datetime64[D]").astype(np.int64)
-    return np.asarray(after - 1, dtype=np.int32)
+    months = periods.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+    after = (months + _MONTHS_PER_PERIOD[frequency]).astype("datetime64[M]")
+    return np.asarray(after.astype("datetime64[D]").astype(np.int64) - 1, dtype=np.int32)
 
 
 def label(period: int, frequency: Frequency) -> str:

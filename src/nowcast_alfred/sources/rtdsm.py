@@ -35,6 +35,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from .. import periods as p
@@ -167,9 +168,14 @@ def vintage_days(variable: str, kind: str, ordinals: p.Days) -> tuple[p.Days, p.
     """
     step = 12 // _PER_YEAR[kind[0]]
     numbered = np.concatenate([[ordinals[0] - 1], ordinals]).astype(np.int64)
-    months = (numbered * step + step // 2 - 1970 * 12).astype("datetime64[M]")
-    middle = months.astype("datetime64[D]").astype(np.int32) + np.int32(14)
-    end = (months + 1).astype("datetime64[D]").astype(np.int32) - np.int32(1)
+    months = numbered * step + step // 2 - 1970 * 12
+
+    def first_day(months: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+        days = months.astype("datetime64[M]").astype("datetime64[D]")
+        return np.asarray(days.astype(np.int64), dtype=np.int32)
+
+    middle = first_day(months) + np.int32(14)
+    end = first_day(months + 1) - np.int32(1)
     if kind == "MvQd":
         return end[1:], middle[:-1]
     if kind == "MvMd" and variable in MONTH_END:
