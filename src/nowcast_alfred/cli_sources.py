@@ -18,9 +18,9 @@ DOWNLOADS = ".downloads"
 """Folder inside a store for the files a source gave."""
 
 FORMATS: dict[str, Callable[[Path, Catalog, str | None], list[SeriesInput]]] = {
-    "long": lambda path, catalog, rights: [
-        SeriesInput(meta, rows) for meta, rows in read_long(path, catalog)
-    ],
+    "long": lambda path, catalog, rights: with_rights(
+        [SeriesInput(meta, rows) for meta, rows in read_long(path, catalog)], rights
+    ),
     "alfred-wide": wide.read_alfred_wide,
     "fred-md": wide.read_fred_md,
 }
@@ -47,7 +47,7 @@ def import_files(
         raise ConfigError(f"unknown format {format!r}; one of: {', '.join(FORMATS)}")
     entries = load_catalog(catalog)
     inputs = [item for path in paths for item in FORMATS[format](path, entries, rights)]
-    return publish(folder, with_rights(inputs, rights), accept_history)
+    return publish(folder, inputs, accept_history)
 
 
 def with_rights(inputs: list[SeriesInput], rights: str | None) -> list[SeriesInput]:
