@@ -12,8 +12,8 @@ from typing import Annotated
 
 import typer
 
+from . import cli_audit, cli_lab, cli_runs, served
 from . import periods as p
-from . import served
 from .cli_output import Json, StoreOption, err, out, show_table
 from .cli_store import store_app
 from .errors import NowcastError
@@ -27,6 +27,8 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(store_app, name="store")
+for module in (cli_lab, cli_runs, cli_audit):
+    module.register(app)
 
 
 def main() -> None:
