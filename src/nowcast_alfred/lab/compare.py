@@ -1,0 +1,141 @@
+"""Two forecasters on the same targets: errors, ratios, and whether the difference is luck.
+
+Pure functions on arrays of forecast errors (forecast - outcome). Sums are exact (`math.fsum`), so
+that a figure does not depend on the order in which processes hand in their part. What has no value,
+a ratio to zero or a test on too few releases, is None and never NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..autoregression import mean
+from ..periods import Floats
+
+LEAST = 10
+"""With fewer dates than these there is no test."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One forecaster's errors, and how they stand to a reference's on the same targets."""
+
+    n: int
+    mae: float
+    rmse: float
+    bias: float
+    """Mean of forecast - outcome: positive is too high."""
+    relative_mae: float | None
+    relative_rmse: float | None
+    """Divided by the reference's: below 1 is better. None if the reference made no error."""
+    scaled_mae: float
+    """Mean absolute error as a share of the target's scale."""
+    dm: float | None
+    dm_p: float | None
+    """`diebold_mariano` with absolute errors: negative is better than the reference."""
+
+
+def compare(
+    error: Floats, reference: Floats, scale: Floats, when: npt.NDArray[np.int32]
+) -> Comparison:
+    """Hold a forecaster's errors against a reference's.
+
+    Parameters
+    ----------
+    error, reference
+        Forecast - outcome on the same targets, in one unit: shape (n,), n >= 1.
+    scale
+        The targets' scales in that unit, positive: shape (n,).
+    when
+        The date of each outcome, in any unit that orders them: shape (n,).
+
+    >>> one = np.ones(2)
+    >>> compare(np.array([1.0, -1.0]), np.array([4.0, 0.0]), 2 * one, np.arange(2)).relative_mae
+    0.5
+    """
+    mae, rmse = mean_absolute(error), root_mean_square(error)
+    dm, dm_p = diebold_mariano(np.abs(error) - np.abs(reference), when) or (None, None)
+    return Comparison(
+        n=len(error),
+        mae=mae,
+        rmse=rmse,
+        bias=mean(error.tolist()),
+        relative_mae=_ratio(mae, mean_absolute(reference)),
+        relative_rmse=_ratio(rmse, root_mean_square(reference)),
+        scaled_mae=mean_absolute(error / scale),
+        dm=dm,
+        dm_p=dm_p,
+    )
+
+
+def mean_absolute(error: Floats) -> float:
+    """Mean absolute error.
+
+    >>> mean_absolute(np.array([1.0, -3.0]))
+    2.0
+    """
+    return mean(np.abs(error).tolist())
+
+
+def root_mean_square(error: Floats) -> float:
+    """Root of the mean squared error, without squares that overflow.
+
+    >>> root_mean_square(np.array([3e200, -3e200, 3e200, -3e200]))
+    3e+200
+    """
+    return math.hypot(*error.tolist()) / math.sqrt(len(error))
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole > 0.0 else None
+
+
+def automatic_lag(count: int) -> int:
+    """The truncation lag 4 (n / 100)^(2/9), rounded down (Newey and West 1994, Bartlett kernel).
+
+    >>> automatic_lag(100), automatic_lag(1000)
+    (4, 6)
+    """
+    lag = math.floor(4.0 * math.pow(count / 100.0, 2.0 / 9.0))
+    return min(lag, count - 1)
+
+
+def diebold_mariano(difference: Floats, when: npt.NDArray[np.int32]) -> tuple[float, float] | None:
+    """The Diebold-Mariano test of equal accuracy: statistic, and two-sided normal p.
+
+    The mean loss difference divided by its Newey-West standard error (Bartlett kernel,
+    `automatic_lag`). Outcomes of one date are one observation of that error: their deviations from
+    the mean are added up before the lags are taken (Driscoll and Kraay 1998), because series that
+    are published together miss together. With one outcome a date this is the textbook test.
+
+    Parameters
+    ----------
+    difference
+        Loss of the forecaster - loss of the reference, per target: shape (n,), n >= 1.
+    when
+        The date of each outcome; only equality and order count, not the distance: shape (n,).
+
+    Returns
+    -------
+    None with fewer than ten dates, or if the variance is zero: the two are equal, or apart by the
+    same amount everywhere.
+    """
+    at, which = np.unique(when, return_inverse=True)
+    if len(at) < LEAST:
+        return None
+    middle = mean(difference.tolist())
+    deviation = np.bincount(which, weights=difference - middle)
+    variance = math.fsum((deviation * deviation).tolist())
+    lags = automatic_lag(len(at))
+    for lag in range(1, lags + 1):
+        product = math.fsum((deviation[lag:] * deviation[:-lag]).tolist())
+        variance += 2.0 * (1.0 - lag / (lags + 1)) * product
+    rounding = 1e-9 * float(np.abs(difference).max())
+    if not rounding * rounding < variance < math.inf:
+        return None
+    statistic = len(difference) * middle / math.sqrt(variance)
+    return statistic, math.erfc(abs(statistic) / math.sqrt(2.0))
