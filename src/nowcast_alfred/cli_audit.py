@@ -2,8 +2,112 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
 import typer
+
+from .cli_output import Json, StoreOption, err, out, show_table
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
+    app.command("audit")(audit)
+    app.command("recall")(recall)
+
+
+def audit(
+    store: StoreOption = None,
+    config: Annotated[
+        Path | None, typer.Option(help="The TOML of a run: vf-eval, vf-validate or prime-rl.")
+    ] = None,
+    draws: Annotated[int, typer.Option(min=1, help="Draws to derive again.")] = 2000,
+    dist: Annotated[
+        list[Path] | None, typer.Option(help="A wheel or sdist to search; may be repeated.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Every route to the answer as a check with evidence; status 1 when one is open."""
+    from rich.progress import Progress
+
+    from .lab.audit import run
+
+    with Progress(console=err, disable=not err.is_terminal, transient=True) as bar:
+        task = bar.add_task("audit", total=None)
+
+        def progress(what: str, steps: int) -> None:
+            if what:
+                bar.reset(task, description=what, total=steps)
+            else:
+                bar.advance(task)
+
+        reports = run(config, store, draws, dist, progress)
+    if as_json:
+        print(json.dumps({"audits": [report.as_dict() for report in reports]}))
+    else:
+        for report in reports:
+            rows = [{**vars(one), "evidence": _told(one.evidence)} for one in report.findings]
+            title = f"{report.source or 'default settings'} on {report.store}"
+            show_table(title, ("route", "checked", "status", "evidence"), rows)
+            for one in report.findings:
+                if one.advice:
+                    line = f"{one.status}: {one.route}: {one.advice}"
+                    out.print(line, markup=False, highlight=False, soft_wrap=True)
+    if any(report.opened for report in reports):
+        raise typer.Exit(1)
+
+
+def _told(evidence: Any) -> str:
+    """Evidence for people: a line a name, lists and tables within in one line."""
+    lines = []
+    for name, value in evidence.items():
+        if isinstance(value, dict):
+            value = [f"{key} {count}" for key, count in value.items()]
+        lines.append(f"{name}: {', '.join(map(str, value)) if isinstance(value, list) else value}")
+    return "\n".join(lines)
+
+
+def recall(
+    run_with: Annotated[Path, typer.Argument(help="Folder of a vf-eval run with data.")],
+    run_without: Annotated[
+        Path, typer.Argument(help='Folder of a run of the same tasks with context = "none".')
+    ],
+    as_json: Json = False,
+) -> None:
+    """The share of a model's skill that survives without data: what it may have remembered."""
+    from .lab.recall import LEAST
+    from .lab.recall import recall as compare
+
+    found = compare(run_with, run_without)
+    if as_json:
+        print(json.dumps(found.as_dict()))
+        return
+    rows = [
+        {
+            "tasks of": f"{row.kind} {row.name}".strip(),
+            "tasks": row.tasks,
+            "skill with data": _with_interval(row.with_data, row.with_interval),
+            "without": _with_interval(row.without_data, row.without_interval),
+            "share that survives": _with_interval(row.share, row.share_interval),
+        }
+        for row in found.rows
+    ]
+    show_table(f"{found.tasks} tasks in both runs, 95 % intervals", tuple(rows[0]), rows)
+    for what, (full, bare) in (
+        ("tasks only in one run", found.unpaired),
+        ("replies without a forecast, counted as the baseline", found.unparsed),
+        ("rollouts that failed, left out", found.failed),
+    ):
+        out.print(f"{what}: {full} with data, {bare} without", highlight=False)
+    out.print(
+        f"-: fewer than {LEAST} outcomes, or no share since the skill with data is not surely "
+        "above zero",
+        highlight=False,
+    )
+
+
+def _with_interval(value: float | None, interval: tuple[float, float] | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:+.2f}" + (f" ({interval[0]:+.2f} to {interval[1]:+.2f})" if interval else "")

@@ -1,0 +1,192 @@
+"""Is there data in what an agent's box may receive? The installed package, wheels and sdists.
+
+verifiers copies the whole installed package, or the sdist of the source project, into a box when a
+tool server is colocated. So every file of them is opened, archives within archives too: data
+formats are known by their first bytes as well as by name, and text by holding consecutive values
+of a series of the store.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import re
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import InputError
+from ..served import number
+from ..store import VintageStore
+from .audit_case import Finding
+
+ROUTE = "an answer file in the box"
+PACKAGE = "nowcast-alfred"
+FORMATS = {
+    b"PAR1": "Parquet",
+    b"ARROW1": "Arrow",
+    b"FEA1": "Feather",
+    b"SQLite format 3": "SQLite",
+    b"\x89HDF": "HDF5",
+    b"\x93NUMPY": "NumPy",
+    b"\xd0\xcf\x11\xe0": "XLS",
+    b"ORC": "ORC",
+    b"Obj\x01": "Avro",
+}
+NAMES = re.compile(
+    r"\.(parquet|arrow|feather|ipc|csv|tsv|xlsx?|ods|sqlite3?|db|duckdb|h5|npy|npz|pkl|pickle)"
+    r"(\.(gz|bz2|xz|zst))?$",
+    re.IGNORECASE,
+)
+PACKED = {b"\x1f\x8b": gzip.decompress, b"BZh": bz2.decompress, b"\xfd7zXZ": lzma.decompress}
+WORKBOOK = "xl/workbook.xml"
+ZSTD = b"\x28\xb5\x2f\xfd"
+DEPTH = 4
+"""Archives within archives are opened so often."""
+RUNS = ((5, 4, 15), (12, 6, 20))
+"""What counts as values of a series: so many in a row, so many of them different, so many digits
+in all. Short numbers, such as rates, need the longer run."""
+
+Run = tuple[str, ...]
+DATES = re.compile(r"\b\d{4}-\d\d(?:-\d\d)?\b|\b\d{1,2}/\d{1,2}/\d{2,4}\b|\b\d{4}:?[QM]\d{1,2}\b")
+NUMBERS = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])")
+
+
+def check(store: VintageStore, dists: list[Path]) -> Finding:
+    """Search the installed package and some built distributions.
+
+    Raises
+    ------
+    InputError
+        If a file named is not there.
+    """
+    runs = runs_of(store)
+    found: list[str] = []
+    searched = 0
+    for name, content in [*installed(), *named(dists)]:
+        for inner, data in opened(name, content):
+            searched += 1
+            if what := data_in(inner, data, runs):
+                found.append(f"{inner}: {what}")
+    evidence = {"searched": [f"{PACKAGE} as installed", *(path.name for path in dists)]}
+    return Finding(
+        ROUTE,
+        "open" if found else "closed",
+        "the installed package and the distributions named, for data files and values of the store",
+        {**evidence, "files": searched, **({"found": found[:20]} if found else {})},
+        "build again without the files found; the store stays on the worker's host"
+        if found
+        else "",
+    )
+
+
+def installed() -> Iterator[tuple[str, bytes]]:
+    """The files that the installed distribution lists, and those in the package's folder."""
+    folder = Path(__file__).resolve().parent.parent
+    paths = {path for path in folder.rglob("*") if path.is_file()}
+    try:
+        listed = distribution(PACKAGE).files or []
+        paths |= {Path(str(file.locate())).resolve() for file in listed}
+    except PackageNotFoundError:  # run from a source tree
+        pass
+    for path in sorted(paths):
+        if path.is_file() and path.suffix != ".pyc":
+            name = path.relative_to(folder.parent) if folder.parent in path.parents else path
+            yield str(name), path.read_bytes()
+
+
+def named(dists: list[Path]) -> Iterator[tuple[str, bytes]]:
+    """The distributions given."""
+    for path in dists:
+        try:
+            yield path.name, path.read_bytes()
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror}; name wheels or sdists") from None
+
+
+def opened(name: str, content: bytes, depth: int = DEPTH) -> Iterator[tuple[str, bytes]]:
+    """A file, or the files in it if it is an archive."""
+    try:
+        inside = list(members(content)) if depth else []
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError):
+        inside = []
+    if not inside or WORKBOOK in dict(inside):
+        yield name, content
+        return
+    for inner, data in inside:
+        yield from opened(f"{name}/{inner}" if inner else name, data, depth - 1)
+
+
+def members(content: bytes) -> Iterator[tuple[str, bytes]]:
+    """The files of an archive; none of a file that is no archive."""
+    for head, unpack in PACKED.items():
+        if content.startswith(head):
+            yield "", unpack(content)
+    if content.startswith(b"PK\x03\x04"):
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            yield from ((item, archive.read(item)) for item in archive.namelist())
+    elif content[257:262] == b"ustar":
+        with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+            for member in tar:
+                file = tar.extractfile(member)
+                if file is not None:
+                    yield member.name, file.read()
+
+
+def data_in(name: str, content: bytes, runs: dict[Run, str]) -> str:
+    """What data a file holds; empty if none."""
+    for head, what in FORMATS.items():
+        if content.startswith(head):
+            return what
+    if content.startswith(b"PK\x03\x04") and WORKBOOK.encode() in content:
+        return "XLSX"
+    if content.startswith((b"PK\x03\x04", *PACKED, ZSTD)):
+        return "an archive that cannot be opened"
+    if NAMES.search(name):
+        return "a data file by its name"
+    if b"\0" in content:
+        return ""
+    return values_in(content.decode(errors="replace"), runs)
+
+
+def runs_of(store: VintageStore) -> dict[Run, str]:
+    """Consecutive values of every series, first and latest, as printed, with the series' id."""
+    runs: dict[Run, str] = {}
+    for key in store.series_ids:
+        changes = store.changes(key)
+        latest = changes.known(int(changes.columns.vintage.max()))[1]
+        for value in (changes.columns.value[changes.starts], latest):
+            printed = [number(x) for x in value[np.isfinite(value)].tolist()]
+            runs |= dict.fromkeys(telling(printed), key)
+    return runs
+
+
+def telling(printed: list[str]) -> Iterator[Run]:
+    """The runs in a column of numbers that could not well be there by chance."""
+    digits = [len(text.lstrip("-0.").replace(".", "")) for text in printed]
+    for length, different, least in RUNS:
+        for at in range(len(printed) - length + 1):
+            run = tuple(printed[at : at + length])
+            if len(set(run)) >= different and sum(digits[at : at + length]) >= least:
+                yield run
+
+
+def values_in(text: str, runs: dict[Run, str]) -> str:
+    """Whose values a text holds, read through and by columns of its lines; empty if nobody's."""
+    lines = [
+        [number(float(x)) for x in NUMBERS.findall(DATES.sub(" ", line))]
+        for line in text.splitlines()
+    ]
+    widest = min(max(map(len, lines), default=0), 64)
+    columns = [[line[i] for line in lines if len(line) > i] for i in range(widest)]
+    for column in ([x for line in lines for x in line], *columns):
+        for run in telling(column):
+            if run in runs:
+                return f"values of {runs[run]} ({', '.join(run)})"
+    return ""
