@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from nowcast_alfred.periods import Frequency, iso, period_end, shift, to_date, to_days
 from nowcast_alfred.store import SeriesInput, VintageStore
@@ -262,3 +263,15 @@ def small_store() -> VintageStore:
 def small_inputs() -> list[SeriesInput]:
     """The same for `publish`."""
     return [SeriesInput(info, rows) for info, rows in small_series().values()]
+
+
+def small_inputs_until(until: Day) -> list[SeriesInput]:
+    """What `publish` could be given on a day: no later vintage, no later metadata."""
+    last = day(until)
+    return [
+        SeriesInput(
+            [one for one in info if day(one.valid_from or 0) <= last],
+            rows.filter(pc.less_equal(rows["vintage"], to_date(last))),
+        )
+        for info, rows in small_series().values()
+    ]

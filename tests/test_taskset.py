@@ -157,7 +157,7 @@ def test_setup_tells_the_tool_server_the_day_and_nothing_of_the_outcome() -> Non
     asyncio.run(only.setup(trace, None))  # type: ignore[arg-type]
     assert trace.state.as_of == only.data.as_of
     assert set(NowcastState.model_fields) == {
-        "artifacts", "as_of", "series_id", "store", "lookups",
+        "artifacts", "as_of", "series_id", "store", "opaque", "lookups",
     }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from pydantic import ConfigDict
 
 from . import answers, prompts
 from .baselines import BaselineName, ScaleName
+from .opaque import Rescaling
 from .periods import Frequency, Units
 
 
@@ -37,6 +38,11 @@ class NowcastData(vf.TaskData):
     """Fingerprint of the store the task was drawn from."""
     stream: str
     draw: int
+    opaque: str | None = None
+    """Key of the disguise in which the agent reads; None for none. But for
+    the prompt, all else here is real."""
+    shown: Rescaling | None = None
+    """How the target's numbers are shown under it, and replies are to be read."""
 
 
 class NowcastState(vf.State):
@@ -45,6 +51,8 @@ class NowcastState(vf.State):
     as_of: str = ""
     series_id: str = ""
     store: str = ""
+    opaque: str = ""
+    """Key of the disguise; empty for none."""
     lookups: int = 0
 
 

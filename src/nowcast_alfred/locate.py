@@ -14,8 +14,9 @@ from pathlib import Path
 
 from .sources import synthetic
 from .store import SeriesInput, VintageStore, open_store, publish
-from .store.files import cache_folder
-from .store.manifest import MANIFEST
+from .store.files import Files, cache_folder
+from .store.manifest import MANIFEST, VERSIONS
+from .store.reader import read_manifest
 
 STORE_VARIABLE = "NOWCAST_ALFRED_STORE"
 
@@ -37,6 +38,35 @@ def opened(uri: str, fingerprint: str | None = None) -> VintageStore:
     Without a fingerprint, the version in force when it was first asked for.
     """
     return open_store(uri, fingerprint)
+
+
+def drawn_from(uri: str, fingerprint: str | None) -> VintageStore:
+    """The version that tasks are drawn from: the one named, else the one in force.
+
+    A stream's positions mean other tasks on another version, and whoever resumes by position
+    cannot tell. So where no version is named and the store has had an earlier one, a warning
+    names both.
+
+    Raises
+    ------
+    StoreMismatch
+        If the store has no version with that fingerprint.
+    """
+    store = opened(uri, fingerprint)
+    if fingerprint is None:
+        earlier = read_manifest(Files(uri), store.fingerprint).previous
+        if earlier is not None:
+            logger.warning(
+                "%s was updated: tasks are drawn from version %s, which replaced %s. To resume a "
+                'run that began before the update, set fingerprint = "%s" (older versions: %s); '
+                "to be able to resume this one, name its version likewise",
+                store.shown,
+                store.fingerprint,
+                earlier,
+                earlier,
+                Files(uri).where(VERSIONS),
+            )
+    return store
 
 
 @lru_cache(maxsize=1)

@@ -12,9 +12,10 @@ from typing import Literal
 from . import periods as p
 from . import served
 from .answers import INTERVAL, MARKER, NAMES, QUANTILES, Elicit
+from .opaque import OpaqueView
 from .store.reader import AsOfView, Observations
 
-Context = Literal["tools", "files", "prompt"]
+Context = Literal["tools", "files", "prompt", "none"]
 
 HISTORY = 36
 RELATED = 5
@@ -25,7 +26,7 @@ Today is {as_of}. You know what had been published by the end of this day, and n
 
 Forecast the first release of this number:
 Series: {series_id} ({title})
-Period: {label} ({frequency}, starting {period})
+Period: {label} ({frequency}{starting})
 Value: {what} (units code {units}), from levels in {level_units}, {adjustment}
 
 You are scored by your distance to the number as it is first published, computed within that \
@@ -61,8 +62,16 @@ revised; catalog_releases shows when past periods were published."""
 
 FILES = """\
 The folder catalog/ in your working directory holds one file a series, <SERIES>.csv with \
-date,value (levels as known today), and README.md, which lists them. Reply in text; files you \
-write are not read."""
+{columns}, and README.md, which lists them. Reply in text; files you write are not read."""
+
+NONE = "No data are given: answer from what you know."
+
+HIDDEN = """\
+Names, dates and sizes are hidden. t counts the periods of a series' own frequency: t = 0 holds \
+today, t = -1 is the period before (a daily series counts values, and t = -1 is the newest known). \
+Days of publication are given as the t they fall in; where a date is asked for, write t. Levels \
+are shifted and rescaled, changes rescaled with them, percent changes by a factor of their own. \
+All that you are shown of a series is in the same scale, and your reply is read in it."""
 
 
 def build(
@@ -80,26 +89,29 @@ def build(
     view
         The view of the as-of date.
     series_id, period, units
-        The target: series, first day of the reference period, transform.
+        The target: series, first day of the reference period, transform. Of an opaque view, id
+        and period as shown.
     context
         Where the agent finds the data.
     elicit
         What the reply is to hold.
     """
     meta = view.meta(series_id)
-    percent = p.is_percent(units, meta.units)
+    hidden = isinstance(view, OpaqueView)
+    percent = not hidden and p.is_percent(units, meta.units)
+    data = _context(view, series_id, units, context)
     return TASK.format(
         as_of=view.as_of,
         series_id=series_id,
         title=meta.title,
-        label=p.label(period, meta.frequency),
+        label=served.label(view, period, meta.frequency),
         frequency=p.FREQUENCY_NAMES[meta.frequency],
-        period=p.iso(period),
-        what=p.unit_text(units, meta.units, meta.frequency),
+        starting="" if hidden else f", starting {p.iso(period)}",
+        what=served.unit_text(view, units, meta),
         units=units,
         level_units=meta.units.lower(),
         adjustment=meta.seasonal_adjustment.lower(),
-        context=_context(view, series_id, units, context),
+        context=f"{HIDDEN}\n\n{data}" if hidden else data,
         reply=REPLIES[elicit].format(
             example=", such as 0.3 or -1.2" if percent else ", such as 12.5 or -3",
             rule="Write numbers without a unit" + (" (a % is allowed). " if percent else ". "),
@@ -124,20 +136,26 @@ def _context(view: AsOfView, series_id: str, units: p.Units, context: Context) -
     if context == "tools":
         return TOOLS.format(as_of=view.as_of, units=units)
     if context == "files":
-        return FILES
+        if not isinstance(view, OpaqueView):
+            return FILES.format(columns="date,value (levels as known today)")
+        more = "" if units == "lin" else f"; then a column {units}"
+        return FILES.format(columns=f"t,value (levels as known today{more})")
+    if context == "none":
+        return NONE
     level = view.observations(series_id)
     shown = Observations(level.period[-HISTORY:], level.value[-HISTORY:])
-    own = view.observations(series_id, start=p.iso(int(shown.period[0])), units=units)
-    parts = [f"What is known of {series_id}, levels:\n{served.table(shown)}"]
+    start = served.date(view, int(shown.period[0]))
+    own = view.observations(series_id, start=start, units=units)
+    parts = [f"What is known of {series_id}, levels:\n{served.table(view, shown)}"]
     if units != "lin":
-        parts.append(f"The same as {units}:\n{served.table(own)}")
+        parts.append(f"The same as {units}:\n{served.table(view, own)}")
     for key in _related(view, series_id):
         other = view.meta(key)
         known = view.observations(key, units=other.transform)
         tail = Observations(known.period[-RELATED_HISTORY:], known.value[-RELATED_HISTORY:])
         if len(tail):
-            what = p.unit_text(other.transform, other.units, other.frequency)
-            parts.append(f"{key} ({other.title}), {what}:\n{served.table(tail)}")
+            what = served.unit_text(view, other.transform, other)
+            parts.append(f"{key} ({other.title}), {what}:\n{served.table(view, tail)}")
     return "\n\n".join(parts)
 
 

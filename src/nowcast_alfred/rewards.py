@@ -24,9 +24,10 @@ from typing import Any
 
 import verifiers.v1 as vf
 
-from . import answers, scoring
+from . import answers, attempts, scoring
 from .data import NowcastData, NowcastTaskConfig, NowcastTrace
 from .locate import opened, store_uri
+from .opaque import real_reply
 from .store import Outcome
 
 INFO = "nowcast"
@@ -270,8 +271,17 @@ class Scored:
         """How many catalog calls the agent made."""
         return float(self._result(task, trace)["lookups"])
 
+    @vf.metric
+    async def leak_attempts(self, trace: NowcastTrace) -> float:
+        """How many tool calls look like reaching for the answer: the network, the store, the task
+        channel, by the rules of `nowcast_alfred.attempts`, which says what they miss."""
+        return float(len(attempts.found(trace.assistant_messages)))
+
     def _reply(self, task: NowcastData, trace: NowcastTrace) -> answers.Reply:
-        return answers.parse(trace.last_reply, self.config.elicit, task.units)
+        """The reply in the store's unit, whatever the agent was shown."""
+        if task.shown is None:
+            return answers.parse(trace.last_reply, self.config.elicit, task.units)
+        return real_reply(answers.parse(trace.last_reply, self.config.elicit), task.shown)
 
     def _error(self, task: NowcastData, trace: NowcastTrace) -> float | None:
         """The error in scales; None without a forecast, or where it is no number."""

@@ -2,8 +2,9 @@
 
 Tool answers, staged files and the tables of a prompt all come from here and take an `AsOfView`
 and nothing else, so that what holds for the view (no fact from after its date) holds for every
-byte served. Answers are bounded, and a longer one says how to ask for the rest. A question that
-cannot be answered gets a line that starts with `error:` and names only what was asked.
+byte served. An `OpaqueView` makes all of it opaque; here that only changes how a date is written.
+Answers are bounded, and a longer one says how to ask for the rest. A question that cannot be
+answered gets a line that starts with `error:` and names only what was asked.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 
 from . import periods as p
 from .errors import QueryError
+from .opaque import OpaqueView
 from .store.reader import AsOfView, Observations
 from .store.schema import SeriesMeta
 
@@ -23,6 +25,7 @@ MAX_SERIES = 12
 MAX_ROWS = 240
 MAX_MATCHES = 40
 FOLDER = "catalog"
+HIDDEN_NAMES = "(names are hidden: words match ids, releases and categories as shown here)"
 
 
 def number(value: float) -> str:
@@ -32,6 +35,23 @@ def number(value: float) -> str:
     ('157232', '0.3')
     """
     return f"{value:.8g}"
+
+
+def date(view: AsOfView, day: int) -> str:
+    """A period's first day, or a day, as the view's reader writes it."""
+    return str(day) if isinstance(view, OpaqueView) else p.iso(day)
+
+
+def label(view: AsOfView, period: int, frequency: p.Frequency) -> str:
+    """A period in words."""
+    return f"t = {period}" if isinstance(view, OpaqueView) else p.label(period, frequency)
+
+
+def unit_text(view: AsOfView, units: p.Units, meta: SeriesMeta) -> str:
+    """What a series' value in some units measures."""
+    text = p.unit_text(units, meta.units, meta.frequency)
+    hidden = isinstance(view, OpaqueView) and p.is_percent(units, meta.units)
+    return f"{text}, rescaled" if hidden else text
 
 
 def observations(
@@ -62,20 +82,21 @@ def _block(
     except QueryError as error:
         return f"error: {error}"
     shown = Observations(known.period[-rows:], known.value[-rows:])
-    what = p.unit_text(code, meta.units, meta.frequency)
-    head = f"{key} | {code}: {what} | {len(shown)} of {len(known)} values"
+    head = f"{key} | {code}: {unit_text(view, code, meta)} | {len(shown)} of {len(known)} values"
     if len(shown) < len(known):
-        older = p.iso(int(known.period[len(known) - len(shown) - 1]))
+        older = date(view, int(known.period[len(known) - len(shown) - 1]))
         head += f" (for older ones ask with end={older})"
-    return f"{head}\n{table(shown)}" if len(shown) else head
+    return f"{head}\n{table(view, shown)}" if len(shown) else head
 
 
-def table(known: Observations) -> str:
-    """`date,value` lines."""
-    days = np.datetime_as_string(known.period.astype("datetime64[D]"))
+def table(view: AsOfView, known: Observations) -> str:
+    """`date,value` lines; `t,value` of an opaque view."""
+    hidden = isinstance(view, OpaqueView)
+    dates = np.datetime_as_string(known.period.astype("datetime64[D]"))
+    days = known.period.tolist() if hidden else dates
     values = known.value.tolist()
     lines = [f"{day},{number(value)}" for day, value in zip(days, values, strict=True)]
-    return "\n".join(["date,value", *lines])
+    return "\n".join([f"{'t' if hidden else 'date'},value", *lines])
 
 
 def search(view: AsOfView, text: str = "", limit: int = 20, skip: int = 0) -> str:
@@ -84,6 +105,8 @@ def search(view: AsOfView, text: str = "", limit: int = 20, skip: int = 0) -> st
     limit, skip = max(1, min(int(limit), MAX_MATCHES)), max(0, int(skip))
     shown = found[skip : skip + limit]
     lines = [f"{len(found)} series match"] + [line(row) for row in shown]
+    if isinstance(view, OpaqueView):
+        lines.insert(1, HIDDEN_NAMES)
     if skip + limit < len(found):
         lines.append(f"(for more ask with skip={skip + limit})")
     return "\n".join(lines)
@@ -111,12 +134,15 @@ def series(view: AsOfView, series_id: str) -> str:
         "release": meta.release,
         "category": meta.category,
         "values": f"{len(known)}",
-        "vintages": f"{len(vintages)}, {p.iso(int(vintages[0]))} to {p.iso(int(vintages[-1]))}",
+        "vintages": f"{len(vintages)}, {_span(view, vintages)}",
     }
     if len(known):
-        span = f", {p.iso(int(known.period[0]))} to {p.iso(int(known.period[-1]))}"
-        facts["values"] += span
+        facts["values"] += f", {_span(view, known.period)}"
     return "\n".join(f"{name}: {value}" for name, value in facts.items() if value)
+
+
+def _span(view: AsOfView, days: p.Days) -> str:
+    return f"{date(view, int(days[0]))} to {date(view, int(days[-1]))}"
 
 
 def revisions(view: AsOfView, series_id: str, period: str | None = None) -> str:
@@ -126,16 +152,16 @@ def revisions(view: AsOfView, series_id: str, period: str | None = None) -> str:
             known = view.observations(series_id)
             if not len(known):
                 return f"error: {series_id} has no value on {view.as_of}"
-            period = p.iso(int(known.period[-1]))
+            period = date(view, int(known.period[-1]))
         rows = view.revisions(series_id, period)
         frequency = view.meta(series_id).frequency
     except QueryError as error:
         return f"error: {error}"
     if not rows:
         return f"error: {series_id} has no value of {period} on {view.as_of}"
-    head = (
-        f"{series_id} {p.label(p.to_days(period), frequency)} | {len(rows)} vintages with a change"
-    )
+    hidden = isinstance(view, OpaqueView)
+    shown = label(view, int(period) if hidden else p.to_days(period), frequency)
+    head = f"{series_id} {shown} | {len(rows)} vintages with a change"
     if len(rows) > MAX_ROWS:
         head += f", the newest {MAX_ROWS}"
     lines = [
@@ -155,25 +181,57 @@ def releases(view: AsOfView, series_id: str, last: int = 12) -> str:
     if not len(known.period):
         return f"{series_id} | no first release is on record by {view.as_of}"
     lag = known.lag[-rows:].tolist()
+    hidden = isinstance(view, OpaqueView)
+    unit = "periods later" if hidden else "days after the period ends"
     head = (
         f"{series_id} | the last {len(lag)} first releases | usually {statistics.median(lag):g} "
-        f"days after the period ends (from {min(lag)} to {max(lag)})"
+        f"{unit} (from {min(lag)} to {max(lag)})"
     )
+    columns = "period,released," + ("periods_later" if hidden else "days_after_period_end")
     period, day = known.period[-rows:].tolist(), known.day[-rows:].tolist()
-    lines = [f"{p.iso(a)},{p.iso(b)},{c}" for a, b, c in zip(period, day, lag, strict=True)]
-    return "\n".join([head, "period,released,days_after_period_end", *lines])
+    rows_shown = zip(period, day, lag, strict=True)
+    lines = [f"{date(view, a)},{date(view, b)},{c}" for a, b, c in rows_shown]
+    return "\n".join([head, columns, *lines])
 
 
-def staged_files(view: AsOfView) -> dict[str, str]:
-    """The files of `context = "files"`: `catalog/<SERIES>.csv` with levels, and a README."""
+def staged_files(view: AsOfView, target: str = "", units: p.Units = "lin") -> dict[str, str]:
+    """The files of `context = "files"`: `catalog/<SERIES>.csv` with levels, and a README.
+
+    From disguised levels a percent change cannot be computed, so an opaque file has a column of the
+    series' transform too, of the target's in the target's file.
+    """
     known = view.series()
-    files = {f"{FOLDER}/{meta.id}.csv": table(view.observations(meta.id)) + "\n" for meta in known}
+    hidden = isinstance(view, OpaqueView)
+    files = {}
+    for meta in known:
+        text = table(view, view.observations(meta.id))
+        code = units if meta.id == target else meta.transform
+        if hidden and code != "lin":
+            text = _with_column(text, code, view.observations(meta.id, units=code))
+        files[f"{FOLDER}/{meta.id}.csv"] = f"{text}\n"
+    if hidden:
+        what = (
+            "`t,value` and, where the series has a transform, a column of its units code: a period "
+            "on the series' own clock (t = 0 holds today)"
+        )
+    else:
+        what = "`date,value`: the first day of a period"
     listing = "\n".join(f"- `{meta.id}.csv`: {line(meta)}; {meta.release}" for meta in known)
     files[f"{FOLDER}/README.md"] = (
-        f"# Series as known on {view.as_of}\n\nEach file holds `date,value`: the first day of a "
-        f"period and its level as published by that day.\n\n{listing}\n"
+        f"# Series as known on {view.as_of}\n\nEach file holds {what} and its level as published "
+        f"by that day.\n\n{listing}\n"
     )
     return files
+
+
+def _with_column(text: str, code: str, changed: Observations) -> str:
+    """A table of an opaque view with one more column, empty where there is no value."""
+    head, *rows = text.split("\n")
+    pairs = zip(changed.period.tolist(), changed.value.tolist(), strict=True)
+    held = {str(t): number(value) for t, value in pairs}
+    return "\n".join(
+        [f"{head},{code}", *(f"{row},{held.get(row.partition(',')[0], '')}" for row in rows)]
+    )
 
 
 def as_tar(files: dict[str, str]) -> bytes:

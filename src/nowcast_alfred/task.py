@@ -21,9 +21,10 @@ from .choice import baseline_on, known_on
 from .data import NowcastData, NowcastState, NowcastTaskConfig, NowcastTrace
 from .errors import ConfigError
 from .locate import opened, store_uri
+from .opaque import agent_view, as_shown, key_of, rescaling
 from .periods import Units, iso, label, to_days
 from .rewards import INFO, Scored
-from .store import VintageStore
+from .store import AsOfView, VintageStore
 from .stream import Draw
 
 logger = logging.getLogger(__name__)
@@ -81,10 +82,12 @@ class NowcastTask(Scored, vf.Task[NowcastData, NowcastState, NowcastTaskConfig])
         trace.state.as_of = self.data.as_of
         trace.state.series_id = self.data.series_id
         trace.state.store = self.data.store
+        trace.state.opaque = self.data.opaque or ""
         if self.config.context == "files":
-            view = opened(store_uri(self.config.store), self.data.store).view(self.data.as_of)
+            _, seen, target = self._views()
+            files = served.staged_files(seen, target, self.data.transform)
             archive = f"{served.FOLDER}.tar"
-            await runtime.write(archive, served.as_tar(served.staged_files(view)))
+            await runtime.write(archive, served.as_tar(files))
             done = await runtime.run(["sh", "-c", f"tar xf {archive} && rm {archive}"], {})
             if done.exit_code != 0:
                 raise RuntimeError(f"cannot unpack {archive} in the box: {done.stderr[-500:]}")
@@ -103,7 +106,9 @@ class NowcastTask(Scored, vf.Task[NowcastData, NowcastState, NowcastTaskConfig])
             self.data.series_id, self.data.reference_period, self.data.transform
         )
         best = min(1.0, abs(self.data.baseline - y.first) / self.data.scale)
-        oracle = prompts.oracle(y.first, self.config.elicit)
+        faults += self._misread()
+        told = self.data.shown.shown(y.first) if self.data.shown else y.first
+        oracle = prompts.oracle(told, self.config.elicit)
         for reply, expected in ((oracle, best), ("", scoring.FLOOR)):
             trace: Any = SimpleNamespace(last_reply=reply, info={}, state=NowcastState())
             earned = await self.beats_baseline(self.data, trace)
@@ -112,6 +117,25 @@ class NowcastTask(Scored, vf.Task[NowcastData, NowcastState, NowcastTaskConfig])
         for fault in faults:
             logger.error("%s: %s", self.data.id, fault)
         return not faults
+
+    def _views(self) -> tuple[AsOfView, AsOfView, str]:
+        """What is known, the same as the agent sees it, and the target's id there."""
+        view = opened(store_uri(self.config.store), self.data.store).view(self.data.as_of)
+        seen = agent_view(view, self.data.opaque)
+        target, _ = as_shown(seen, self.data.series_id, to_days(self.data.reference_period))
+        return view, seen, target
+
+    def _misread(self) -> list[str]:
+        """A fault if the target's newest number, as an opaque task shows it, is read as another."""
+        if self.data.shown is None:
+            return []
+        view, seen, target = self._views()
+        told = seen.observations(target, units=self.data.transform).value[-1]
+        real = view.observations(self.data.series_id, units=self.data.transform).value[-1]
+        found = self.data.shown.real(told)
+        if abs(found - real) <= 1e-9 * max(self.data.scale, abs(real)):
+            return []
+        return [f"the newest value is shown as {told}, which is read as {found} and not {real}"]
 
 
 def closed_network(closed: bool) -> dict[str, Any]:
@@ -143,6 +167,7 @@ def make_data(
     scale: ScaleName = "std_24",
     context: prompts.Context = "tools",
     elicit: answers.Elicit = "point",
+    opaque: bool = False,
     closed_egress: bool = True,
 ) -> NowcastData:
     """The data of a draw, all of them from the view of its as-of date.
@@ -156,11 +181,14 @@ def make_data(
     meta = view.meta(draw.series_id)
     known = known_on(view, draw.series_id, transform)
     period, as_of = iso(draw.period), iso(draw.as_of)
-    words = label(draw.period, meta.frequency)
+    words, identity = label(draw.period, meta.frequency), f"{draw.series_id}:{period}@{as_of}"
+    key = key_of(f"{identity}#{stream}:{draw.n}") if opaque else None
+    seen = agent_view(view, key)
+    target = as_shown(seen, draw.series_id, draw.period)
     data = NowcastData(
-        id=f"{draw.series_id}:{period}@{as_of}",
+        id=identity,
         name=f"{draw.series_id} {words} as of {as_of}",
-        prompt=prompts.build(view, draw.series_id, draw.period, transform, context, elicit),
+        prompt=prompts.build(seen, *target, transform, context, elicit),
         series_id=draw.series_id,
         title=meta.title,
         as_of=as_of,
@@ -177,6 +205,8 @@ def make_data(
         store=store.fingerprint,
         stream=stream,
         draw=draw.n,
+        opaque=key,
+        shown=rescaling(view, key, draw.series_id, transform) if key else None,
         **closed_network(closed_egress),
     )
     if closed_egress and not is_closed(data):

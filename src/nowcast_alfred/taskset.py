@@ -19,7 +19,7 @@ from .baselines import BaselineName
 from .catalog import load_catalog
 from .data import NowcastData, NowcastTaskConfig
 from .hooks import check_scoring
-from .locate import opened, store_uri
+from .locate import drawn_from, store_uri
 from .stream import Stream
 from .targets import SpaceConfig
 from .task import NowcastTask, make_data
@@ -34,6 +34,10 @@ class NowcastConfig(vf.TasksetConfig, SpaceConfig):
     store: str | None = None
     """Folder or URI (`s3://...`) of the vintage store. None: the environment variable
     `NOWCAST_ALFRED_STORE`, else the embedded synthetic store."""
+    fingerprint: str | None = Field(default=None, pattern="^[0-9a-f]{64}$")
+    """Draw from this version of the store. None: the version in force when the stream begins. A
+    run that may be resumed names it: prime-rl resumes by position, and once the store has been
+    updated the same positions are other tasks. `nowcast-alfred store info --json` prints it."""
     catalog: str | None = None
     """A catalog TOML whose series are asked for, with its transforms and largest lags, instead
     of what the store's own metadata say."""
@@ -48,7 +52,12 @@ class NowcastConfig(vf.TasksetConfig, SpaceConfig):
     `quantiles` (p10, p25, p50, p75, p90). Some rewards need more than a point."""
     context: prompts.Context = "tools"
     """Where the agent finds the data: `tools` (the shared tool server), `files` (CSV files
-    staged in its box, for agents that run code), `prompt` (tables in the prompt)."""
+    staged in its box, for agents that run code), `prompt` (tables in the prompt), `none` (the
+    question alone, to probe what a model remembers)."""
+    opaque: bool = False
+    """Hide names, dates and sizes from the agent: other ids in each draw, periods counted from the
+    as-of day, numbers shifted and rescaled; the reply is mapped back before it is scored. Changes
+    no draw and no reward."""
     closed_egress: bool = True
     """Ask the runtime for no network beyond the model and the tools. The subprocess runtime
     cannot enforce this and refuses such tasks."""
@@ -96,7 +105,8 @@ class NowcastTaskset(vf.Taskset[NowcastTask, NowcastConfig]):  # type: ignore[ty
         """The stream of draws under this configuration."""
         config = self.config
         catalog = load_catalog(config.catalog) if config.catalog else None
-        return Stream(opened(store_uri(config.store)), config, catalog)
+        store = drawn_from(store_uri(config.store), config.fingerprint)
+        return Stream(store, config, catalog)
 
     def builder(self, stream: Stream) -> Callable[[int], NowcastData]:
         """What builds the data of a draw: a closure, so that deep copies of a task share it."""
@@ -113,6 +123,7 @@ class NowcastTaskset(vf.Taskset[NowcastTask, NowcastConfig]):  # type: ignore[ty
                 scale=config.scale,
                 context=config.context,
                 elicit=config.elicit,
+                opaque=config.opaque,
                 closed_egress=config.closed_egress,
             )
 

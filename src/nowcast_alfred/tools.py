@@ -18,6 +18,7 @@ from pydantic import ConfigDict
 from . import served
 from .data import NowcastState
 from .locate import opened, store_uri
+from .opaque import agent_view
 from .store import AsOfView
 
 REFUSED = "error: this call belongs to no rollout: it has no as-of date"
@@ -42,7 +43,7 @@ class CatalogToolset(vf.Toolset[CatalogToolsetConfig, NowcastState]):
             return REFUSED
         self.state.lookups += 1
         store = opened(store_uri(self.config.store), self.state.store)
-        return read(store.view(self.state.as_of))
+        return read(agent_view(store.view(self.state.as_of), self.state.opaque))
 
     @vf.tool
     async def observations(
@@ -57,8 +58,8 @@ class CatalogToolset(vf.Toolset[CatalogToolsetConfig, NowcastState]):
 
         units: lin (level), chg (change), ch1 (change from a year ago), pch (percent change),
         pc1 (percent change from a year ago), pca (percent change at an annual rate).
-        start, end: first and last period, YYYY-MM-DD. last: how many of the newest values
-        (at most 240 in one answer, shared between the series).
+        start, end: first and last period, YYYY-MM-DD (t, if dates are hidden). last: how many of
+        the newest values (at most 240 in one answer, shared between the series).
         """
         return self._answer(
             lambda view: served.observations(view, series_ids, units, start, end, last)
@@ -81,7 +82,8 @@ class CatalogToolset(vf.Toolset[CatalogToolsetConfig, NowcastState]):
     async def revisions(self, series_id: str, period: str | None = None) -> str:
         """How the level of one period was first published and then revised.
 
-        period: first day of the period, YYYY-MM-DD; the newest one if left out.
+        period: first day of the period, YYYY-MM-DD (t, if dates are hidden); the newest one if
+        left out.
         """
         return self._answer(lambda view: served.revisions(view, series_id, period))
 

@@ -18,6 +18,7 @@ import statistics
 import threading
 import uuid
 from collections.abc import Callable
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -30,13 +31,16 @@ from ..errors import ConfigError
 KINDS = ("constant:NUMBER", "last-change", "mean-12", "silent", "malformed")
 
 _SERIES = re.compile(r"^Series: (\S+) \(", re.MULTILINE)
-_PERIOD = re.compile(r"^Period: .*\((\w+), starting (\d{4}-\d\d-\d\d)\)", re.MULTILINE)
+_FREQUENCY = re.compile(r"^Period: .*\((\w+)(?:, starting \d{4}-\d\d-\d\d)?\)$", re.MULTILINE)
 _UNITS = re.compile(r"units code (\w+)")
-_ROW = re.compile(r"^(\d{4}-\d\d-\d\d),(-?[0-9.]+(?:e[+-]?\d+)?)$", re.MULTILINE)
+_NUMBER = r"-?[0-9.]+(?:e[+-]?\d+)?"
+_ROW = re.compile(rf"^(\d{{4}}-\d\d-\d\d|-?\d+),({_NUMBER})(?:,({_NUMBER})?)?$", re.MULTILINE)
 
 _QUANTILE = {level: statistics.NormalDist().inv_cdf(level) for level in answers.LEVELS}
 Rule = Callable[[list[float]], float | str]
 """From the target's known values, oldest first, to the forecast, or to a reply without one."""
+Agent = Callable[[list[dict[str, Any]], list[str]], dict[str, Any]]
+"""From a conversation and the names of its tools to the assistant message that follows."""
 
 
 def rule(kind: str) -> Rule:
@@ -121,25 +125,23 @@ def _call(prompt: str, tools: list[str]) -> dict[str, Any] | None:
 
 def _known(prompt: str, data: list[str]) -> list[float]:
     """The target's values in its own units, oldest first, from a tool's answer or the prompt."""
-    series, units, period = _SERIES.search(prompt), _UNITS.search(prompt), _PERIOD.search(prompt)
+    series, units = _SERIES.search(prompt), _UNITS.search(prompt)
+    period = _FREQUENCY.search(prompt)
     if series is None or units is None or period is None:
         return []
     code = p.check_units(units[1])
-    if data and data[-1].startswith(f"{series[1]} |"):
-        return [value for _, value in _rows(data[-1])]
     source = data[-1] if data else prompt.partition(f"What is known of {series[1]}")[2]
-    levels = _rows(source.partition("\n\n")[0])
-    if not levels:
-        return []
+    same = source.partition(f"The same as {code}:")[2]
+    rows = _ROW.findall((same or source).partition("\n\n")[0])
+    if same or code == "lin" or source.startswith(f"{series[1]} |"):
+        return [float(value) for _, value, _ in rows]
+    if f"value,{code}\n" in source:  # an opaque file
+        return [float(value) for _, _, value in rows if value]
     frequency = next(f for f, name in p.FREQUENCY_NAMES.items() if name == period[1])
-    days = np.array([p.to_days(day) for day, _ in levels], dtype=np.int32)
-    numbers = np.array([value for _, value in levels])
+    days = np.array([p.to_days(day) for day, _, _ in rows], dtype=np.int32)
+    numbers = np.array([float(value) for _, value, _ in rows])
     changed = p.transform(days, numbers, code, p.check_frequency(frequency))
     return [float(value) for value in changed[~np.isnan(changed)]]
-
-
-def _rows(text: str) -> list[tuple[str, float]]:
-    return [(day, float(value)) for day, value in _ROW.findall(text)]
 
 
 class PolicyServer:
@@ -148,14 +150,15 @@ class PolicyServer:
     Parameters
     ----------
     kind
-        One of `KINDS`.
+        One of `KINDS`, or an agent of your own.
     host, port
         Where to listen; port 0 takes a free one.
     """
 
-    def __init__(self, kind: str, host: str = "127.0.0.1", port: int = 0) -> None:
-        self.kind = kind
-        self._server = ThreadingHTTPServer((host, port), _handler(kind, rule(kind)))
+    def __init__(self, kind: str | Agent, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.kind = kind if isinstance(kind, str) else "agent"
+        agent = partial(answer, rule(kind)) if isinstance(kind, str) else kind
+        self._server = ThreadingHTTPServer((host, port), _handler(self.kind, agent))
         self._server.daemon_threads = True
         self._server.request_queue_size = 256
 
@@ -178,7 +181,7 @@ class PolicyServer:
         self._server.server_close()
 
 
-def _handler(kind: str, policy: Rule) -> type[BaseHTTPRequestHandler]:
+def _handler(kind: str, agent: Agent) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -191,7 +194,7 @@ def _handler(kind: str, policy: Rule) -> type[BaseHTTPRequestHandler]:
                 self._send({"error": {"message": f"no route {self.path}"}}, status=404)
                 return
             names = [tool["function"]["name"] for tool in body.get("tools") or []]
-            message = answer(policy, body["messages"], names)
+            message = agent(body["messages"], names)
             events = _completion(str(body.get("model")), message, bool(body.get("stream")))
             if body.get("stream"):
                 lines = [f"data: {json.dumps(event)}\n\n" for event in events]

@@ -19,21 +19,34 @@ def read_settings(path: Path | None, store: str | None = None) -> NowcastTaskset
     ConfigError
         If the file has no such table or a setting is wrong.
     """
-    settings: dict[str, Any] = {}
-    if path is not None:
-        try:
-            document = tomllib.loads(path.read_text())
-        except (OSError, tomllib.TOMLDecodeError) as error:
-            raise ConfigError(f"{path}: {error}") from None
-        settings = document.get("env", document).get("taskset", {})
-        if not settings:
-            raise ConfigError(f"{path} has neither [env.taskset] nor [taskset]")
+    settings = {} if path is None else settings_of(read_toml(path), path)
+    return taskset_of(settings, path or "settings", store)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A TOML document; `ConfigError` with its path where there is none."""
+    try:
+        return tomllib.loads(path.read_text())
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def settings_of(document: dict[str, Any], where: object) -> dict[str, Any]:
+    """The taskset's table of a document; `ConfigError` where there is none."""
+    settings: dict[str, Any] = document.get("env", document).get("taskset", {})
+    if not settings:
+        raise ConfigError(f"{where} has neither [env.taskset] nor [taskset]")
+    return settings
+
+
+def taskset_of(settings: dict[str, Any], where: object, store: str | None = None) -> NowcastTaskset:
+    """The taskset of settings; `where` is what a `ConfigError` names."""
     if store is not None:
-        settings["store"] = store
+        settings = {**settings, "store": store}
     try:
         return NowcastTaskset(NowcastConfig.model_validate(settings))
     except ValueError as error:
-        raise ConfigError(f"{path or 'settings'}: {error}") from None
+        raise ConfigError(f"{where}: {error}") from None
 
 
 def take(taskset: NowcastTaskset, start: int, count: int) -> tuple[list[dict[str, Any]], int]:

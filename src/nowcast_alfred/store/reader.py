@@ -365,8 +365,8 @@ def read_manifest(files: Files, version: str | None = None) -> Manifest:
         earlier = parse_manifest(files.read(name), files.where(name))
     except FileNotFoundError:
         raise StoreMismatch(
-            f"{files.shown} is at version {manifest.fingerprint[:12]} and has no version "
-            f"{version[:12]}; tasks must be scored on the version they were drawn from"
+            f"{files.shown} is at version {manifest.fingerprint} and has no version {version}; "
+            "tasks must be drawn and scored on one version: name a store that has it"
         ) from None
     if earlier.fingerprint != version:
         raise StoreCorrupt(f"{files.where(name)} is the manifest of another version")

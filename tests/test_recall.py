@@ -1,0 +1,274 @@
+"""`recall`: what is left of a model's skill without data, on made-up runs of known skill."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from canned_runs import episode, failed, write_run
+from commands import ROOT, eval_config, run
+from nowcast_alfred import prompts
+from nowcast_alfred.cli import app
+from nowcast_alfred.errors import InputError
+from nowcast_alfred.lab import recall as module
+from nowcast_alfred.lab.policy import PolicyServer
+from nowcast_alfred.lab.recall import recall, resample
+from nowcast_alfred.lab.sampling import read_settings
+from nowcast_alfred.locate import embedded_store
+
+STORE = "f" * 64
+Forecast = Callable[[float, np.random.Generator], float | None]
+
+
+def rollout(n: int, y: float, forecast: float | None, shown: bool, **facts: Any) -> dict[str, Any]:
+    """One rollout of task n: the n-th month, one of three series, baseline 0, scale 1."""
+    nowcast = {
+        "series_id": f"S{n % 3}",
+        "reference_period": f"{2000 + n // 12}-{n % 12 + 1:02d}-01",
+        "as_of": "2020-01-31",
+        "transform": "chg",
+        "forecast": forecast,
+        "first": y,
+        "baseline": 0.0,
+        "scale": 1.0,
+        **facts,
+    }
+    data = {"store": STORE, "prompt": "Read on." if shown else f"Forecast.\n\n{prompts.NONE}"}
+    task = {"type": "NowcastTask", "data": data, "key": f"task {n}", "hash": ""}
+    return episode(f"task {n}", forecast, info={"nowcast": nowcast}, task=task)
+
+
+def folders(
+    where: Path,
+    tasks: int,
+    with_data: Forecast,
+    without: Forecast,
+    rollouts: int = 1,
+    seed: int = 0,
+) -> tuple[Path, Path]:
+    """Two runs over the same tasks; outcomes are standard normal."""
+    random = np.random.default_rng(seed)
+    outcomes = random.normal(size=tasks)
+    made = []
+    for name, policy, shown in (("with", with_data, True), ("without", without, False)):
+        lines = [
+            rollout(n, y, policy(y, random), shown)
+            for n, y in enumerate(outcomes.tolist())
+            for _ in range(rollouts)
+        ]
+        made.append(write_run(where / name, lines))
+    return made[0], made[1]
+
+
+def knows(part: float) -> Forecast:
+    """Takes away a part of the baseline's error."""
+    return lambda y, random: part * y
+
+
+def naive(y: float, random: np.random.Generator) -> float:
+    return 0.0
+
+
+def noise(y: float, random: np.random.Generator) -> float:
+    return float(0.3 * random.normal())
+
+
+def silent(y: float, random: np.random.Generator) -> None:
+    return None
+
+
+def overall(found: module.Recall) -> module.Row:
+    return next(row for row in found.rows if row.kind == "all")
+
+
+def test_a_memoriser_keeps_all_its_skill(tmp_path: Path) -> None:
+    row = overall(recall(*folders(tmp_path, 200, knows(0.8), knows(0.8))))
+    assert row.with_data == pytest.approx(0.8)
+    assert row.without_data == pytest.approx(0.8)
+    assert row.share == pytest.approx(1.0)
+    assert row.share_interval == pytest.approx((1.0, 1.0))
+
+
+def test_an_honest_agent_keeps_none(tmp_path: Path) -> None:
+    row = overall(recall(*folders(tmp_path, 200, knows(0.5), naive)))
+    assert row.with_data == pytest.approx(0.5)
+    assert row.without_data == row.share == 0.0
+
+
+def test_half_remembered_is_half(tmp_path: Path) -> None:
+    row = overall(recall(*folders(tmp_path, 200, knows(0.6), knows(0.3))))
+    assert row.share == pytest.approx(0.5)
+
+
+def test_without_skill_there_is_no_share(tmp_path: Path) -> None:
+    row = overall(recall(*folders(tmp_path, 200, noise, naive)))
+    assert row.with_interval is not None
+    assert row.with_interval[0] <= 0
+    assert row.share is None
+    assert row.share_interval is None
+
+
+def test_replies_without_a_forecast_count_as_the_baseline_and_are_counted(tmp_path: Path) -> None:
+    found = recall(*folders(tmp_path, 60, knows(0.5), silent, rollouts=2))
+    assert found.unparsed == (0, 120)
+    assert overall(found).without_data == 0.0
+
+
+def test_a_blunder_counts_as_one_scale(tmp_path: Path) -> None:
+    found = overall(recall(*folders(tmp_path, 60, knows(1.0), lambda y, random: 1e9)))
+    outcomes = np.random.default_rng(0).normal(size=60)
+    assert found.without_data == pytest.approx(-60 / np.abs(outcomes).sum())
+
+
+def test_rollouts_of_a_task_are_averaged(tmp_path: Path) -> None:
+    replies = iter([0.0, 1.0] * 20 + [0.0] * 40)
+    lines = [
+        [rollout(n, 1.0, next(replies), shown) for n in range(20) for _ in (0, 1)]
+        for shown in (True, False)
+    ]
+    runs = [write_run(tmp_path / str(i), each) for i, each in enumerate(lines)]
+    assert overall(recall(*runs)).with_data == pytest.approx(0.5)
+
+
+def test_it_is_told_by_series_and_by_year(tmp_path: Path) -> None:
+    def of_series(n: int) -> float:
+        return 0.9 if n % 3 == 1 else 0.0
+
+    lines = [
+        [rollout(n, 1.0 + n % 5, (1.0 + n % 5) * (part if shown else part and of_series(n)), shown)
+         for n, part in ((n, 0.9) for n in range(180))]
+        for shown in (True, False)
+    ]  # fmt: skip
+    found = recall(*(write_run(tmp_path / str(i), each) for i, each in enumerate(lines)))
+    shares = {row.name: row.share for row in found.rows if row.kind == "series"}
+    assert shares == {"S0": 0.0, "S1": pytest.approx(1.0), "S2": 0.0}
+    assert [row.name for row in found.rows if row.kind == "year"] == [
+        str(year) for year in range(2000, 2015)
+    ]
+    assert sum(row.tasks for row in found.rows if row.kind == "year") == found.tasks == 180
+
+
+def test_few_outcomes_give_a_skill_and_no_interval(tmp_path: Path) -> None:
+    row = overall(recall(*folders(tmp_path, 5, knows(0.5), naive)))
+    assert row.with_data == pytest.approx(0.5)
+    assert row.with_interval is None
+    assert row.share is None
+
+
+def test_the_interval_covers_the_truth(tmp_path: Path) -> None:
+    """Skill 1 - E|e|/E|y| of forecasts y + e: 0.5 with data, 0.2 without, so a share of 0.4."""
+    covered = []
+    for seed in range(60):
+        random = np.random.default_rng([7, seed])
+        y = np.abs(random.normal(size=(150, 1)))
+        gains = y - np.abs(random.normal(size=(150, 2))) * np.array([0.5, 0.8])
+        drawn = resample(np.hstack([y, gains]))
+        low, high = module._interval(drawn[:, 2] / drawn[:, 1])
+        covered.append(low <= 0.4 <= high)
+    assert 0.88 <= np.mean(covered) <= 1.0
+
+
+def test_the_bootstrap_draws_outcomes_with_all_their_tasks(tmp_path: Path) -> None:
+    """The same outcome asked on twelve days is one observation, not twelve."""
+    once = overall(recall(*folders(tmp_path / "a", 144, knows(0.5), noise)))
+    lines = [
+        [rollout(n, y, forecast(y), shown, as_of=f"2020-02-{day:02d}")
+         for n, y in enumerate(np.random.default_rng(0).normal(size=144).tolist())
+         for day in range(1, 13)]
+        for shown, forecast in ((True, lambda y: 0.5 * y), (False, lambda y: 0.3))
+    ]  # fmt: skip
+    twelve = overall(recall(*(write_run(tmp_path / str(i), each) for i, each in enumerate(lines))))
+    assert twelve.tasks == 12 * 144
+    assert width(twelve.without_interval) > 0.5 * width(once.without_interval)
+
+
+def width(interval: tuple[float, float] | None) -> float:
+    assert interval is not None
+    return interval[1] - interval[0]
+
+
+def test_the_figures_are_the_same_each_time(tmp_path: Path) -> None:
+    runs = folders(tmp_path, 100, knows(0.5), noise)
+    assert recall(*runs) == recall(*runs)
+
+
+def test_failed_rollouts_and_tasks_of_one_run_are_left_out_and_counted(tmp_path: Path) -> None:
+    full, bare = folders(tmp_path, 40, knows(0.5), naive)
+    with (full / "traces.jsonl").open("a") as file:
+        file.write(json.dumps(failed("task 99")) + "\n")
+        file.write(json.dumps(rollout(40, 1.0, 0.5, True)) + "\n")
+    found = recall(full, bare)
+    assert (found.tasks, found.unpaired, found.failed) == (40, (1, 0), (1, 0))
+
+
+# --- Wrong use
+
+
+def test_runs_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
+    full, bare = folders(tmp_path, 20, knows(0.5), naive)
+    with pytest.raises(InputError, match="first"):
+        recall(bare, full)
+    with pytest.raises(InputError, match="first"):
+        recall(full, full)
+    far = write_run(
+        tmp_path / "far", [rollout(n, 1.0, 0.0, False, as_of="1999-01-01") for n in range(9)]
+    )
+    with pytest.raises(InputError, match="share no task"):
+        recall(full, far)
+    lines = [rollout(n, 1.0, 0.0, False) for n in range(9)]
+    for line in lines:
+        line["traces"][0]["task"]["data"]["store"] = "0" * 64
+    with pytest.raises(InputError, match="different versions of a store"):
+        recall(full, write_run(tmp_path / "other", lines))
+    other = write_run(
+        tmp_path / "scale", [rollout(n, 1.0, 0.0, False, scale=2.0) for n in range(9)]
+    )
+    with pytest.raises(InputError, match="different baselines"):
+        recall(full, other)
+    with pytest.raises(InputError, match="none of its 1 rollouts was scored"):
+        recall(full, write_run(tmp_path / "bad", [failed("task 1")]))
+
+
+# --- The command and the configs
+
+
+def test_the_command_prints_a_table_or_json(tmp_path: Path) -> None:
+    full, bare = folders(tmp_path, 40, knows(0.5), silent)
+    said = CliRunner().invoke(app, ["recall", str(full), str(bare)], env={"COLUMNS": "160"})
+    assert said.exit_code == 0
+    assert "40 tasks in both runs" in said.stdout
+    assert "40 without" in said.stdout
+    said = CliRunner().invoke(app, ["recall", str(full), str(bare), "--json"])
+    assert json.loads(said.stdout)["rows"][0]["share"] == 0.0
+
+
+def test_the_two_configs_ask_for_the_same_tasks() -> None:
+    full, bare = (read_settings(ROOT / f"configs/eval/{name}.toml") for name in ("tools", "recall"))
+    keys = [[one.key for one in taskset.take(8)] for taskset in (full, bare)]
+    assert keys[0] == keys[1]
+    prompt = next(iter(bare)).data.prompt
+    assert prompts.NONE in str(prompt)
+    assert "catalog" not in str(prompt)
+
+
+@pytest.mark.e2e
+def test_two_real_runs_are_compared(tmp_path: Path) -> None:
+    for name, kind, context in (("with", "mean-12", "tools"), ("without", "constant:0", "none")):
+        folder = tmp_path / name
+        folder.mkdir()
+        with PolicyServer(kind) as server:
+            config = eval_config(
+                folder, server.base_url, embedded_store(), num_rollouts="1",
+                taskset=f'closed_egress = false\ncontext = "{context}"',
+            )  # fmt: skip
+            run(folder, "vf-eval", "@", config, "-n", 4, "--no-rich")
+    arguments = [tmp_path / name / "outputs/run" for name in ("with", "without")]
+    found = json.loads(run(tmp_path, "nowcast-alfred", "recall", *arguments, "--json"))
+    assert found["tasks"] == 4
+    assert found["unpaired"] == found["unparsed"] == found["failed"] == [0, 0]
