@@ -64,7 +64,7 @@ def call(
     """What the method of the task returns for a reply, scored from the record of a trace."""
     scored = Scored()
     scored.config = NowcastTaskConfig(elicit=elicit)
-    task: Any = SimpleNamespace(baseline=baseline, scale=scale, units="Index")
+    task: Any = SimpleNamespace(baseline=baseline, scale=scale, units="Index", shown=None)
     held = {"first": y, "latest": y if latest is None else latest, "lookups": 0}
     trace: Any = SimpleNamespace(last_reply=reply, info={INFO: held})
     return finished(getattr(scored, name)(task, trace))
