@@ -67,6 +67,12 @@ def _taskdata(shop: Workshop) -> list[Figure]:
     return stream.row_taskdata(shop.large)
 
 
+def _pool(shop: Workshop) -> list[Figure]:
+    from . import pool
+
+    return pool.row_pool(shop.large, shop.tiny)
+
+
 ROWS: dict[str, Callable[[Workshop], list[Figure]]] = {
     "forward": _forward,
     "taskdata": _taskdata,
@@ -74,6 +80,7 @@ ROWS: dict[str, Callable[[Workshop], list[Figure]]] = {
     "open": lambda shop: opening.row_open(shop.large, shop.tiny),
     "bls": lambda shop: bls.row_bls(shop.folder / "bls"),
     "fred": lambda shop: fred.row_fred(shop.folder / "fred"),
+    "pool": _pool,
 }
 
 

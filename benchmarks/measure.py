@@ -104,9 +104,9 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
 
 
-def private() -> int:
-    """Bytes that only this process holds: Private_Clean and Private_Dirty of smaps_rollup."""
-    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+def private(pid: int | str = "self") -> int:
+    """Bytes that only one process holds: Private_Clean and Private_Dirty of smaps_rollup."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     kept = [line.split() for line in lines if line.startswith(("Private_Clean", "Private_Dirty"))]
     return sum(int(words[1]) for words in kept) * 1024
 
