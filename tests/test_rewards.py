@@ -7,6 +7,7 @@ that must fail the same test; `docs/rewards.md` quotes their numbers.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
 import re
@@ -66,8 +67,10 @@ def call(
     scored.config = NowcastTaskConfig(elicit=elicit)
     task: Any = SimpleNamespace(baseline=baseline, scale=scale, units="Index", shown=None)
     held = {"first": y, "latest": y if latest is None else latest, "lookups": 0}
-    trace: Any = SimpleNamespace(last_reply=reply, info={INFO: held})
-    return finished(getattr(scored, name)(task, trace))
+    trace: Any = SimpleNamespace(last_reply=reply, info={INFO: held}, assistant_messages=[])
+    parts = {"task": task, "trace": trace}
+    method = getattr(scored, name)
+    return finished(method(**{key: parts[key] for key in inspect.signature(method).parameters}))
 
 
 def number(value: Any, name: str) -> float:
@@ -429,7 +432,7 @@ def test_a_scored_trace_holds_what_was_elicited_and_survives_json(elicit: str) -
     for reply in (REPLY[elicit](-HUGE, 1.0, HUGE), "nothing"):
         trace = score(task, reply)
         assert set(trace.rewards) == {name for name in RANGES if feeds(name, elicit)}
-        expected = {"parsed", "clipped", "beyond", "baseline_error", "lookups"}
+        expected = {"parsed", "clipped", "beyond", "baseline_error", "lookups", "leak_attempts"}
         if reply != "nothing":
             expected |= {"abs_error_first", "abs_error_scaled", "abs_error_latest"}
             expected |= {"covered", "interval_width"} if elicit != "point" else set()

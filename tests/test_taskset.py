@@ -172,6 +172,7 @@ def test_rewards_and_metrics_of_a_good_and_of_a_missing_reply() -> None:
             "beyond": 0.0,
             "clipped": 0.0,
             "lookups": 0.0,
+            "leak_attempts": 0.0,
             "baseline_error": oracle.metrics["baseline_error"],
         }
         assert oracle.reward == min(1.0, oracle.metrics["baseline_error"] / one.data.scale)
