@@ -108,8 +108,9 @@ def demo(
     output: Annotated[Path, typer.Option(help="Folder for runs.")] = Path("outputs"),
     store: StoreOption = None,
 ) -> None:
-    """Evaluate canned policies through vf-eval; fails if any rollout failed."""
+    """Evaluate canned policies through vf-eval and report; fails if any rollout failed."""
     from .lab.demo import run_demo
+    from .lab.report import write_report
 
     kinds = tuple(kind or ("last-change", "mean-12"))
     try:
@@ -131,6 +132,8 @@ def demo(
     show_table(f"{tasks} tasks x {rollouts} rollouts", tuple(shown[0]), shown)
     for row in rows:
         out.print(f"traces: {row.run}/traces.jsonl", soft_wrap=True, highlight=False)
+    file = write_report([str(row.run) for row in rows], output / "report.html")
+    out.print(f"report: {file}", soft_wrap=True, highlight=False)
 
 
 if __name__ == "__main__":
