@@ -10,15 +10,17 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import verifiers.v1 as vf
 from typer.testing import CliRunner
 
 from nowcast_alfred import prompts, served, targets, task, taskset, tools
 from nowcast_alfred.cli import app
+from nowcast_alfred.data import NowcastState
 from nowcast_alfred.errors import ConfigError, InputError
 from nowcast_alfred.lab import (
     audit,
@@ -34,11 +36,11 @@ from nowcast_alfred.lab.sampling import taskset_of
 from nowcast_alfred.locate import opened
 from nowcast_alfred.periods import iso, to_days
 from nowcast_alfred.rewards import outcome
-from nowcast_alfred.store import AsOfView, VintageStore, publish
+from nowcast_alfred.store import AsOfView, SeriesInput, VintageStore, publish
 from nowcast_alfred.store.reader import Observations
 from nowcast_alfred.task import NowcastTask
 from nowcast_alfred.tools import CatalogToolset
-from panels import small_inputs
+from panels import small_inputs, small_series
 
 ROOT = Path(__file__).resolve().parent.parent
 ROUTES = {
@@ -248,6 +250,105 @@ def test_a_tool_of_another_name_is_asked_as_well(
     assert audit_served.check(case, nothing, 3).evidence["where"] == ["peek"]
 
 
+def reader(server: Any) -> VintageStore:
+    return tools.opened(tools.store_uri(server.config.store), server.state.store)
+
+
+def later_if(late: Callable[[Any], bool]) -> Any:
+    """A tool with one argument of its own, which looks ahead for some values of it."""
+
+    async def peek(server: Any, series_id: str, how: Any = None) -> str:
+        if not server.state.as_of:
+            return "error: no day"
+        day = "2099-12-31" if late(how) else server.state.as_of
+        return served.observations(reader(server).view(day), series_id)
+
+    return marked(peek)
+
+
+@pytest.mark.parametrize(
+    ("hint", "late"),
+    [
+        (Literal["as known", "revised"], lambda how: how == "revised"),
+        (Literal["as known", "revised"] | None, lambda how: how == "revised"),
+        (bool, lambda how: how is True),
+        (str, lambda how: how == "latest"),
+    ],
+    ids=["literal", "optional literal", "switch", "word"],
+)
+def test_a_tool_that_looks_ahead_for_one_value_of_an_argument_is_open(
+    case: Case, hint: Any, late: Callable[[Any], bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = later_if(late)
+    tool.__annotations__["how"] = hint
+    monkeypatch.setattr(CatalogToolset, "peek", tool, raising=False)
+    assert audit_served.check(case, nothing, 3).evidence["where"] == ["peek"]
+
+
+KEPT = {
+    "call": lambda server, words: words,
+    "series": lambda server, words: server.state.series_id,
+    "store and series": lambda server, words: (server.state.store, server.state.series_id),
+}
+
+
+@pytest.mark.parametrize("by", KEPT)
+def test_a_tool_that_keeps_what_it_read_for_an_earlier_rollout_is_open(
+    place: str, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept without the day, what a rollout reads depends on which one came before it."""
+    kept: dict[Any, AsOfView] = {}
+
+    async def observations(server: Any, series_ids: Any) -> str:
+        if not server.state.as_of:
+            return "error: no day"
+        view = reader(server).view(server.state.as_of)
+        return served.observations(
+            kept.setdefault(KEPT[by](server, str(series_ids)), view), series_ids
+        )
+
+    monkeypatch.setattr(CatalogToolset, "observations", marked(observations))
+    alone = case_for(place, draws=8, series=["EMP"])
+    assert audit_served.check(alone, nothing, 1).evidence["where"] == ["observations"]
+
+
+class Calendar(vf.Toolset[Any, NowcastState]):
+    """A second tool server: when the next release comes."""
+
+    @vf.tool
+    async def upcoming(self, series_id: str) -> str:
+        if not self.state.as_of:
+            return "error: no day"
+        day = reader(self).changes(series_id).columns.vintage
+        return iso(int(day[day > to_days(self.state.as_of)].min()))
+
+
+def test_the_tools_of_another_server_are_asked_as_well(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = taskset.NowcastTaskset.toolsets
+
+    def toolsets(cls: Any, config: Any) -> list[Any]:
+        own = honest(config)
+        return [*own, Calendar(own[0].config)]
+
+    monkeypatch.setattr(taskset.NowcastTaskset, "toolsets", classmethod(toolsets))
+    assert audit_served.check(case, nothing, 3).evidence["where"] == ["upcoming"]
+
+
+def test_a_tool_that_tells_how_much_is_to_come_is_open(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def series(server: Any, series_id: str) -> str:
+        if not server.state.as_of:
+            return "error: no day"
+        day = reader(server).changes(series_id).columns.vintage
+        return f"{(day > to_days(server.state.as_of)).sum()} vintages to come"
+
+    monkeypatch.setattr(CatalogToolset, "series", marked(series))
+    assert audit_served.check(case, nothing, 3).evidence["where"] == ["series"]
+
+
 def test_a_prompt_that_looks_ahead_is_open(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = prompts._context
     monkeypatch.setattr(prompts, "_context", lambda view, *given: honest(ahead(view), *given))
@@ -412,6 +513,26 @@ def test_state_with_the_outcome_is_open(
     monkeypatch.setattr(NowcastTask, "setup", setup)
     found = audit_channel.check(case, nothing)
     assert "info.seen" in found.evidence["fields"]
+
+
+def titled(folder: Path, words: str) -> Finding:
+    """The finding on a store in which one target's first release is told by a title."""
+    info, rows = small_series()["EMP"]
+    publish(folder, [SeriesInput([replace(info[-1], title=words)], rows)])
+    return audit_channel.check(case_for(str(folder), draws=200), nothing)
+
+
+def test_a_title_with_a_first_release_is_open(place: str, tmp_path: Path) -> None:
+    draw = next(draw for draw in case_for(place).draws if draw.series_id == "EMP")
+    y = opened(place).outcome("EMP", draw.period, "chg").first
+    found = titled(tmp_path / "told", f"Jobs ({y:.8g} in {iso(draw.period)}), 2015=100")
+    assert found.status == "open"
+    assert any(
+        line.startswith(f"{y:.8g}: EMP {iso(draw.period)}") for line in found.evidence["metadata"]
+    )
+    assert "valid_from" in found.advice
+    honest = titled(tmp_path / "honest", f"Jobs in {iso(draw.period)}, 2015=100, 1999 and 12.3")
+    assert (honest.status, honest.evidence.get("metadata")) == ("closed", None)
 
 
 def test_a_field_nobody_has_looked_at_is_named(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:

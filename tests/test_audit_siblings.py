@@ -168,6 +168,22 @@ def test_a_part_that_comes_late_gives_nothing_away(tmp_path: Path) -> None:
     ] == ["B = T - A: 44 of 44 targets, first 2011-11-01"]
 
 
+@pytest.mark.parametrize(("lag", "days"), [(10, None), (9, 1), (12, 2), (3, None)])
+def test_series_of_one_release_that_are_dated_apart_are_named(
+    tmp_path: Path, lag: int, days: int | None
+) -> None:
+    """Not a week: a report gives one series for another period than the other."""
+    rows = {"A": published(A, 10), "B": published(B, lag)}
+    one = "Report on both"
+    inputs = [SeriesInput([meta(key, release=one)], table(of, key)) for key, of in rows.items()]
+    publish(tmp_path / "S", inputs)
+    found = audit_siblings.check(case_of(taskset_of({}, "test", str(tmp_path / "S")), 10))
+    early, late = ("B", "A") if lag < 10 else ("A", "B")
+    line = f"{early} is dated {days} days before {late} ({COUNT - ARCHIVE - 1} times)"
+    assert found.evidence.get("one release, other days") == ([line] if days else None)
+    assert found.status == "closed"
+
+
 def test_a_report_names_the_route_of_a_duplicated_series(tmp_path: Path) -> None:
     found_in(tmp_path, {"A": (A, 10), "A_COPY": (A, 10)})
     (report,) = audit.run(store=str(tmp_path / "S"), draws=10, served=1)

@@ -277,6 +277,32 @@ def test_t_counts_from_the_period_that_holds_today() -> None:
         assert as_shown(disguised(SMALL, day), key, to_days(period))[1] == t, (key, day, period)
 
 
+@pytest.mark.parametrize("day", ["2011-05-31", "2018-05-31"])
+def test_how_far_the_past_goes_tells_no_date(day: str) -> None:
+    """History and archive end where that of any series with a long enough past ends."""
+    view, plain = disguised(synthetic_store(), day), synthetic_store().view(day)
+    files = served.staged_files(view)
+    for meta in plain.series():
+        first, recent = -opaque.HISTORY[meta.frequency], -opaque.PUBLISHED[meta.frequency]
+        key = view.shown_id(meta.id)
+        assert view.observations(key).period[0] == first
+        assert view.observations(key, start="-999999", units="chg").period[0] == first
+        assert files[f"catalog/{key}.csv"].splitlines()[1].startswith(f"{first},")
+        assert view.vintages(key)[0] >= recent
+        assert view.releases(key).day[0] >= recent
+        said = served.revisions(view, key, str(recent - 1))
+        assert said == f"error: revisions are shown of periods from t = {recent} on"
+        assert not served.revisions(view, key, str(recent)).startswith("error")
+
+
+def test_a_series_given_up_long_ago_is_still_described() -> None:
+    view = disguised(SMALL, "2019-12-31")
+    for meta in view.series():
+        said = served.series(view, meta.id)
+        assert re.search(r"^vintages: [1-9]", said, re.MULTILINE), said
+        assert "error" not in served.observations(view, meta.id)
+
+
 def test_a_daily_series_counts_values_not_days() -> None:
     view, plain = disguised(SMALL, "2013-03-05"), SMALL.view("2013-03-05")
     shown, known = view.shown_id("YIELD"), plain.observations("YIELD")
@@ -292,10 +318,10 @@ def test_levels_are_shifted_and_changes_agree_with_them() -> None:
     plain, view = SMALL.view("2016-05-15"), disguised(SMALL, "2016-05-15")
     for meta in plain.series():
         level, shown = plain.observations(meta.id), view.observations(view.shown_id(meta.id))
-        if not len(level):
+        if not len(shown):
             continue
         add, times = rescaling(plain, "k", meta.id, "lin")
-        assert np.allclose(shown.value, times * level.value + add, rtol=1e-12)
+        assert np.allclose(shown.value, times * level.value[-len(shown) :] + add, rtol=1e-12)
         assert 0.5 <= add / (times * abs(level.value[-1])) <= 2.0
         for units in ("chg", "ch1", *PERCENT):
             factor = rescaling(plain, "k", meta.id, units)  # type: ignore[arg-type]
@@ -303,7 +329,7 @@ def test_levels_are_shifted_and_changes_agree_with_them() -> None:
             assert 0.125 <= factor.times < 0.5 or 2.0 <= factor.times < 8.0
             raw = plain.observations(meta.id, units=units)  # type: ignore[arg-type]
             mine = view.observations(view.shown_id(meta.id), units=units)  # type: ignore[arg-type]
-            assert np.array_equal(mine.value, factor.times * raw.value)
+            assert np.array_equal(mine.value, factor.times * raw.value[-len(mine) or len(raw) :])
             assert (factor.times == times) == (units not in PERCENT)
 
 
@@ -325,8 +351,8 @@ def test_revisions_are_in_the_scale_of_the_levels() -> None:
     raw = plain.revisions("EMP", iso(int(period)))
     assert [value for _, value in rows] == [level.shown(value) for _, value in raw if value]
     assert rows[-1][1] == view.observations(view.shown_id("EMP")).value[-5]
-    withdrawn = [str(t) for t in range(-60, 0) if "withdrawn" in revised_of(view, "SALES", t)]
-    assert withdrawn
+    view = disguised(SMALL, "2014-05-15")
+    assert [t for t in range(-24, 0) if "withdrawn" in revised_of(view, "SALES", t)] == [-14]
 
 
 def revised_of(view: OpaqueView, key: str, t: int) -> str:

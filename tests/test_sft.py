@@ -31,19 +31,20 @@ from nowcast_alfred.cli import main
 from nowcast_alfred.data import NowcastState
 from nowcast_alfred.errors import ConfigError, InputError, NowcastError
 from nowcast_alfred.lab.policy import PolicyServer
+from nowcast_alfred.lab.sampling import read_settings
 from nowcast_alfred.lab.sft import (
     NETWORK_NOTICE,
     Desk,
     Split,
     generate,
     opening,
-    training_taskset,
 )
 from nowcast_alfred.lab.sft_dialogue import converse
 from nowcast_alfred.lab.sft_rows import DATA, MANIFEST, Export, Row, write
-from nowcast_alfred.lab.sft_run import from_run
+from nowcast_alfred.lab.sft_run import _barred, from_run
 from nowcast_alfred.lab.sft_trial import METHODS, Question, read_table
 from nowcast_alfred.locate import embedded_store, opened
+from nowcast_alfred.opaque import agent_view, as_shown
 from nowcast_alfred.periods import PERIODS_PER_YEAR, iso
 from nowcast_alfred.store import SeriesInput, VintageStore, publish
 from nowcast_alfred.stream import Draw, Stream
@@ -578,19 +579,19 @@ env.taskset.max_horizon = 60
 def test_a_source_of_prime_rl_is_found_by_name(tmp_path: Path) -> None:
     path = tmp_path / "rl.toml"
     path.write_text(SOURCES)
-    assert training_taskset(path, "far").config.max_horizon == 60
+    assert read_settings(path, source="far").config.max_horizon == 60
     with pytest.raises(ConfigError, match="one of its train sources: near, far"):
-        training_taskset(path)
+        read_settings(path)
     with pytest.raises(ConfigError, match="one of its train sources: near, far"):
-        training_taskset(path, "middle")
+        read_settings(path, source="middle")
     path.write_text('[taskset]\nid = "nowcast-alfred"\n')
-    assert training_taskset(path).config.split == "train"
+    assert read_settings(path).config.split == "train"
     with pytest.raises(ConfigError, match="has no \\[\\[orchestrator"):
-        training_taskset(path, "near")
+        read_settings(path, source="near")
 
 
 def test_the_shipped_config_for_tools_can_be_exported() -> None:
-    source = training_taskset(ROOT / "configs/train/tools.toml")
+    source = read_settings(ROOT / "configs/train/tools.toml")
     assert source.config.rights == "granted"
     assert len(generate(source, 2).rows) == 2
 
@@ -722,6 +723,33 @@ def test_rollouts_that_went_wrong_are_passed_over(
 
 
 @pytest.mark.e2e
+def test_a_run_in_which_a_held_out_series_was_read_gives_no_row_of_it(
+    canned_run: Path, tmp_path: Path
+) -> None:
+    """It is no target in them, but its values would be trained on all the same."""
+    ours = from_run(canned_run, taskset()).rows[0]
+    ((_, _, answer),) = calls_of(ours)
+    head = answer.partition(" ")[0]
+    other = next(key for key in opened(embedded_store()).series_ids if key != head)
+    read = edited(tmp_path, canned_run, f'"{head} | ', f'"{other} | 1 value\\n\\n{head} | ')
+    assert len(from_run(read, taskset()).rows) == 4
+    found = from_run(read, taskset(holdout_series=[other]))
+    assert ours["task"] not in {row["task"] for row in found.rows}
+    (why,) = set(found.about["passed_over"]) - {"repeated"}
+    assert why == "reads a series that is held out or of other rights"
+
+
+@pytest.mark.parametrize("opaque", [False, True])
+def test_held_out_series_are_known_by_the_name_that_the_agent_saw(opaque: bool) -> None:
+    source = taskset(holdout_series=["SYN_CPI"], opaque=opaque)
+    data = next(iter(source)).data
+    seen = agent_view(opened(embedded_store()).view(data.as_of), data.opaque)
+    name, _ = as_shown(seen, "SYN_CPI", 0)
+    assert (name != "SYN_CPI") == opaque
+    assert _barred(data, Split(source.config, opened(embedded_store()))) == {name}
+
+
+@pytest.mark.e2e
 def test_a_run_of_other_tasks_is_refused(canned_run: Path, tmp_path: Path) -> None:
     late = taskset(eval_from="1999-01-01")
     with pytest.raises(InputError, match=r"is no training task \(these settings never draw it\)"):
@@ -818,7 +846,7 @@ def test_an_sft_config_reads_what_the_command_in_it_writes(path: Path, quantiles
     # A token is hardly ever less than a character and a half of such text.
     assert quantiles.about["longest"] / 1.5 < config.data.seq_len
     made_with = re.findall(r"--config (\S+)", text)
-    assert [training_taskset(ROOT / name).config.context for name in made_with] == ["tools"]
+    assert [read_settings(ROOT / name).config.context for name in made_with] == ["tools"]
 
 
 def test_there_is_such_a_config() -> None:

@@ -6,14 +6,17 @@ A date is shown on the series' own clock: `t` counts its periods, t = 0 holds th
 daily series, t counts values, and 0 is the first that is not known). Release and vintage days are
 shown on the same clock and no finer, because month lengths, weekdays and holidays would tell the
 calendar. Levels become times x (level + shift), changes are multiplied with them, and percent
-changes by a factor of their own, since a percent change is as telling as a level.
+changes by a factor of their own, since a percent change is as telling as a level. The past is cut
+off: from how long a history or an archive is, and where it is known to begin, follows the date.
 
 All of it follows from a key that belongs to the draw, by SHA-256, so a group of rollouts and a
 resumed one see the same, and another draw something else. The key is no secret: who could use it
 has the store already. What hides the series is that the agent has neither. Not hidden: frequency,
-length of history, the path's shape, which series share a release; and who divides shown changes by
-shown percent changes has the level's path up to a factor. The disguise is against recall, not
-against a detective with a store.
+the path's shape, which series share a release, when history was revised. And arithmetic undoes the
+numbers: shown changes over shown percent changes are the level's path up to a factor, so the real
+percent changes follow; and since published levels are rounded, shown changes are multiples of a
+step, which is the factor times one, a tenth, .... The disguise is against recall at sight, not
+against a detective.
 """
 
 from __future__ import annotations
@@ -39,6 +42,11 @@ ALPHABET = "23456789BCDFGHJKLMNPQRSTVWXZ"
 """Of disguised ids: without vowels, so that none spells a word."""
 TODAY = "t = 0"
 UNITS = "rescaled units"
+
+HISTORY: dict[p.Frequency, int] = {"d": 520, "w": 520, "m": 120, "q": 40, "a": 40}
+"""How many periods before today have values that are shown: ten years; two of daily series."""
+PUBLISHED: dict[p.Frequency, int] = {"d": 60, "w": 104, "m": 24, "q": 8, "a": 3}
+"""The same for days of publication and for revisions: two years."""
 
 _COUNT = re.compile(r"[+-]?[0-9]{1,6}", re.ASCII)
 
@@ -174,19 +182,23 @@ class OpaqueView(AsOfView):
         real = self._find(series_id)
         known = self._plain.observations(real, units=p.check_units(units))
         t = self.clock(real, known.period)
-        low = 0 if start is None else int(np.searchsorted(t, _count(start)))
+        since = self._since(real, HISTORY)
+        low = int(np.searchsorted(t, since if start is None else max(_count(start), since)))
         high = len(t) if end is None else int(np.searchsorted(t, _count(end), "right"))
         add, times = self._rescaling(real, units)
         return Observations(t[low:high], add + times * known.value[low:high])
 
     def vintages(self, series_id: str) -> p.Days:
-        """`t` of each vintage up to the day, ascending."""
+        """`t` of the vintages of the last two years, ascending; of the newest if all are older."""
         real = self._find(series_id)
-        return self.clock(real, self._plain.vintages(real))
+        t = self.clock(real, self._plain.vintages(real))
+        return t[min(int(np.searchsorted(t, self._since(real, PUBLISHED))), len(t) - 1) :]
 
     def revisions(self, series_id: str, period: str | dt.date) -> list[tuple[str, float | None]]:
         """How one period's level was first given and then revised: (t of the vintage, value)."""
         real, wanted = self._find(series_id), _count(period)
+        if wanted < (since := self._since(real, PUBLISHED)):
+            raise QueryError(f"revisions are shown of periods from t = {since} on")
         known = np.union1d(self._plain.observations(real).period, self._plain.releases(real).period)
         found = known[self.clock(real, known) == wanted]
         if not len(found):
@@ -204,7 +216,8 @@ class OpaqueView(AsOfView):
         real = self._find(series_id)
         known = self._plain.releases(real)
         period, day = self.clock(real, known.period), self.clock(real, known.day)
-        return Releases(period, day, day - period)
+        shown = day >= self._since(real, PUBLISHED)
+        return Releases(period[shown], day[shown], (day - period)[shown])
 
     def _find(self, shown: str) -> str:
         if shown not in self._real:
@@ -212,6 +225,10 @@ class OpaqueView(AsOfView):
                 f"no series {shown[:64]!r} is known on {TODAY}; search lists those known"
             )
         return self._real[shown]
+
+    def _since(self, real: str, periods: dict[p.Frequency, int]) -> int:
+        """The first `t` of a series that is shown."""
+        return -periods[self._plain.meta(real).frequency]
 
     def _rescaling(self, real: str, units: p.Units) -> Rescaling:
         return rescaling(self._plain, self._key, real, units)

@@ -71,7 +71,8 @@ Names, dates and sizes are hidden. t counts the periods of a series' own frequen
 today, t = -1 is the period before (a daily series counts values, and t = -1 is the newest known). \
 Days of publication are given as the t they fall in; where a date is asked for, write t. Levels \
 are shifted and rescaled, changes rescaled with them, percent changes by a factor of their own. \
-All that you are shown of a series is in the same scale, and your reply is read in it."""
+All that you are shown of a series is in the same scale, and your reply is read in it. Values go \
+back ten years (two of a daily series), publications and revisions two."""
 
 
 def build(

@@ -3,7 +3,8 @@
 What crosses the wire to env workers, what the tool server is told and what a trace holds before
 the agent has ended is taken apart into its numbers, those in texts included. A number that is the
 first release now and then is chance; in more than half of the draws in which the view does not
-hold it anyway, it is the answer.
+hold it anyway, it is the answer. The words about a series (title, units and the like) are looked
+through for every draw: they are no vintages, so a number written into them is there on any day.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ import verifiers.v1 as vf
 from ..data import NowcastData, NowcastState
 from ..periods import Units, iso
 from ..rewards import outcome
+from ..store.schema import SeriesMeta
 from ..stream import Draw, describe
 from ..task import NowcastTask
 from .audit_case import Case, Finding, Step
+from .audit_files import DATES
 from .audit_served import Box
 
 ROUTE = "the task channel and the trace"
@@ -37,6 +40,7 @@ KNOWN = {
     NowcastState: set(vf.State.model_fields) | {"as_of", "series_id", "store", "lookups", "opaque"},
 }
 """The fields looked at by those who designed them; others are named."""
+BASE = re.compile(r"[-+]?(?:100|1[89]\d\d|20\d\d)")
 NUMBERS = re.compile(r"[-+\u2212]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
@@ -62,6 +66,7 @@ def check(case: Case, step: Step, sample: int = SAMPLE) -> Finding:
                 hits[name] += 1
                 examples.setdefault(name, f"{name} holds {y:.8g}: {describe(draw)}")
         step()
+    words = hinted(case)
     told = [name for name, count in hits.items() if count >= LEAST and 2 * count > looked]
     most = max(hits.values(), default=0) / looked if looked else 0.0
     evidence: dict[str, Any] = {"draws": looked, "largest share of any field": round(most, 3)}
@@ -69,16 +74,57 @@ def check(case: Case, step: Step, sample: int = SAMPLE) -> Finding:
         evidence["fields not known here"] = sorted(strange)
     if told:
         evidence |= {"fields": sorted(told), "first": examples[min(told)]}
+    if words:
+        evidence |= {"metadata": words[:20]}
+    advice = []
+    if told:
+        advice.append(
+            "take the outcome out of what is built before the agent has ended; scoring reads the "
+            "store"
+        )
+    if words:
+        advice.append("write the metadata without the number, or date it with valid_from")
     return Finding(
         ROUTE,
-        "open" if told else "closed" if looked >= LEAST else "not checked",
-        "numbers of every field of TaskData, State and the trace after set-up, against the first "
-        "release, where the view does not hold it",
+        "open" if advice else "closed" if looked >= LEAST else "not checked",
+        "numbers of every field of TaskData, State and the trace after set-up, and of the "
+        "metadata, against the first release, where the view does not hold it",
         evidence,
-        "take the outcome out of what is built before the agent has ended; scoring reads the store"
-        if told
-        else "",
+        "; ".join(advice),
     )
+
+
+def hinted(case: Case) -> list[str]:
+    """The draws whose first release stands in the words about their series on that day."""
+    found = []
+    for draw in case.draws:
+        meta = case.store.meta_on(draw.series_id, draw.as_of)
+        said = [float(text.replace("\u2212", "-")) for text in telling(" ".join(texts_of(meta)))]
+        if not said:
+            continue
+        units = case.stream.space.series[draw.series_id].role.transform
+        y = case.store.outcome(draw.series_id, draw.period, units).first
+        if any(same(y, number) for number in said) and not foreseen(case, draw, units, y):
+            found.append(f"{y:.8g}: {describe(draw)}")
+    return found
+
+
+def texts_of(meta: SeriesMeta) -> list[str]:
+    """The words about a series that an agent can read."""
+    return [meta.title, meta.units, meta.seasonal_adjustment, meta.release, meta.category]
+
+
+def telling(text: str) -> list[str]:
+    """The numbers of a text with three digits and more, without base years and their 100.
+
+    >>> telling("Jobs (353 in 2024-01), Index 2017=100")
+    ['353']
+    """
+    return [
+        number
+        for number in NUMBERS.findall(DATES.sub(" ", text))
+        if len(number.lstrip("+-\u22120.").replace(".", "")) >= 3 and not BASE.fullmatch(number)
+    ]
 
 
 def trace_of(task: NowcastTask) -> Any:

@@ -3,8 +3,9 @@
 For a sample of draws, the task is built and set up as in a rollout, and every tool of the real
 toolset is asked honest and adversarial questions on the state that set-up left: on the store, on a
 twin whose later values are a sentinel, and on a twin without later rows. Any byte that differs
-depends on the future. Apart from that, no answer may hold a row of the period asked for, and a
-call whose state has no day must be refused.
+depends on the future. Each tool is asked by a rollout of a later day first, so that one which
+keeps its answers shows it. Apart from that, no answer may hold a row of the period asked for, and
+a call whose state has no day must be refused.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import re
 import tarfile
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, cast, get_args
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from .. import prompts
 from ..data import NowcastState
@@ -25,7 +26,6 @@ from ..store import VintageStore
 from ..stream import Draw, Stream, describe
 from ..task import NowcastTask
 from ..taskset import NowcastTaskset
-from ..tools import CatalogToolset
 from .audit_case import Case, Finding, Step
 from .audit_twins import SENTINEL, SENTINEL_WORD, deleted, placed, replaced
 
@@ -34,6 +34,7 @@ SAMPLE = 40
 TRACES = (f"{SENTINEL:.8g}", f"{SENTINEL:.0f}"[:8], SENTINEL_WORD.lower())
 
 Call = tuple[str, dict[str, Any]]
+Tools = dict[str, Callable[..., Any]]
 
 
 def check(case: Case, step: Step, sample: int) -> Finding:
@@ -91,9 +92,12 @@ def served_by(case: Case, draw: Draw, store: VintageStore, calls: list[Call]) ->
             texts[f"data {context}"] = task.data.model_dump_json()
             texts[f"state {context}"] = state.model_dump_json()
             texts |= {f"file {context} {name}": text for name, text in files.items()}
-        server = server_of(case, uri, state)
+        later = tools_of(case, uri, state.model_copy(update={"as_of": iso(draw.release + 40)}))
+        for name, arguments in dict(reversed(calls)).items():  # the plainest call of each tool
+            ask(later, name, arguments)
+        tools = tools_of(case, uri, state)
         for name, arguments in calls:
-            texts[f"{name} {arguments}"] = ask(server, name, arguments)
+            texts[f"{name} {arguments}"] = ask(tools, name, arguments)
     mark = case.store.fingerprint
     return {name: text.replace(store.fingerprint, mark) for name, text in texts.items()}
 
@@ -135,25 +139,38 @@ async def set_up(task: NowcastTask) -> tuple[NowcastState, dict[str, str]]:
     return trace.state, box.files
 
 
-def server_of(case: Case, uri: str, state: NowcastState) -> CatalogToolset:
-    """A tool server as it is during a call that brings a state."""
-    server = CatalogToolset(case.taskset.config.tools.model_copy(update={"store": uri}))
-    for name, value in state:
-        setattr(server.state, name, value)
-    return server
+def tools_of(case: Case, uri: str, state: NowcastState) -> Tools:
+    """The tools of every tool server of the taskset, as they are in a call that brings a state."""
+    config = case.taskset.config
+    servers: list[Any] = [
+        *type(case.taskset).toolsets(
+            config.model_copy(
+                update={
+                    "store": uri,
+                    "context": "tools",
+                    "tools": config.tools.model_copy(update={"store": uri, "url": None}),
+                }
+            )
+        ),
+        *NowcastTask.toolsets(config.task.model_copy(update={"store": uri})),
+    ]
+    found: Tools = {}
+    for server in servers:
+        for name, value in state:
+            if hasattr(server.state, name):
+                setattr(server.state, name, value)
+        for name, method in inspect.getmembers(type(server), inspect.isfunction):
+            if hasattr(method, "tool"):  # the mark of `vf.tool`
+                shown = f"{type(server).__name__}.{name}" if name in found else name
+                found[shown] = getattr(server, name)
+    return found
 
 
-def tools_of(server: type[CatalogToolset]) -> dict[str, Callable[..., Any]]:
-    """The methods that a toolset advertises, found by the mark of `vf.tool`."""
-    members = inspect.getmembers(server, inspect.isfunction)
-    return {name: member for name, member in members if hasattr(member, "tool")}
-
-
-def ask(server: CatalogToolset, name: str, arguments: dict[str, Any]) -> str:
+def ask(tools: Tools, name: str, arguments: dict[str, Any]) -> str:
     """The answer to a tool call; an exception is an answer too, as verifiers passes it on."""
 
     async def call() -> str:
-        return str(await getattr(server, name)(**arguments))
+        return str(await tools[name](**arguments))
 
     try:
         return asyncio.run(call())
@@ -165,14 +182,14 @@ def calls_of(case: Case, draw: Draw) -> list[Call]:
     """What an agent may ask each tool: each argument alone, then several at once."""
     with placed(case.store) as uri:
         task = task_of(case, draw, case.store, uri, case.taskset.config.context)
-        server = server_of(case, uri, asyncio.run(set_up(task))[0])
-        listed = ask(server, "search", {"text": "", "limit": 40})
+        tools = tools_of(case, uri, asyncio.run(set_up(task))[0])
+        listed = ask(tools, "search", {"text": "", "limit": 40})
     own = visible_id(str(task.data.prompt)) or draw.series_id
     ids = [line.split(" | ")[0] for line in listed.splitlines() if " | " in line] or [own]
     other = ids[draw.n % len(ids)]
     choices = choices_of(draw, own, other, ids)
     calls: list[Call] = []
-    for name, method in tools_of(type(server)).items():
+    for name, method in tools.items():
         values, needed = values_for(method, choices)
         alone = [{**needed, key: value} for key, of in values.items() for value in of]
         most = max(map(len, values.values()), default=0)
@@ -185,13 +202,23 @@ def values_for(
     method: Callable[..., Any], choices: dict[str, list[Any]]
 ) -> tuple[dict[str, list[Any]], dict[str, Any]]:
     """The values to try for each argument of a tool, and its plainest call."""
-    parameters = list(inspect.signature(method).parameters.values())[1:]
-    values = {p.name: choices.get(p.name, UNKNOWN) for p in parameters}
+    parameters = inspect.signature(method).parameters.values()
+    hints = get_type_hints(method)
+    values = {
+        p.name: choices.get(p.name) or [*listed_in(hints.get(p.name)), *UNKNOWN] for p in parameters
+    }
     return values, {p.name: values[p.name][0] for p in parameters if p.default is p.empty}
 
 
-UNKNOWN: list[Any] = ["9999-12-31", 10**9, "", None]
-"""What is tried for an argument of a name not known here."""
+def listed_in(hint: Any) -> list[Any]:
+    """The values that a type lists: those of every `Literal` in it."""
+    if get_origin(hint) is Literal:
+        return list(get_args(hint))
+    return [value for part in get_args(hint) for value in listed_in(part)]
+
+
+UNKNOWN: list[Any] = ["9999-12-31", 10**9, "", None, True, "latest", "all"]
+"""What is tried for an argument of a name not known here, beside what its type lists."""
 
 
 def choices_of(draw: Draw, own: str, other: str, ids: list[str]) -> dict[str, list[Any]]:
@@ -234,9 +261,9 @@ def unrefused(case: Case) -> list[str]:
     states = [NowcastState(), NowcastState(as_of=day), NowcastState(store=case.store.fingerprint)]
     choices = choices_of(case.draws[0], key, key, [key])
     answered = set()
-    for server in [server_of(case, case.uri, state) for state in states]:
-        for name, method in tools_of(type(server)).items():
+    for tools in [tools_of(case, case.uri, state) for state in states]:
+        for name, method in tools.items():
             _, needed = values_for(method, choices)
-            if not ask(server, name, needed).startswith("error:"):
+            if not ask(tools, name, needed).startswith("error:"):
                 answered.add(name)
     return sorted(answered)

@@ -14,6 +14,7 @@ across frequencies, and a sibling that only nearly tells.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,6 +35,8 @@ LEAST = 24
 """Common periods on which the target or the sibling moves."""
 LOOKS = (0.5, 0.75, 1.0)
 """Where in the store's vintages levels are compared, as quantiles of its change points."""
+DAYS_APART = 3
+"""Of one release, series are dated so many days apart by mistake; a week is another period's."""
 WIDE = 20
 """How many times its rounding a series must spread for rounding to be allowed for."""
 SCREEN = 12
@@ -93,6 +96,8 @@ def check(case: Case) -> Finding:
         evidence.setdefault("published earlier", []).append(
             f"{relation.text}: {len(periods)} of {count} targets, first {iso(int(periods[0]))}"
         )
+    if apart := dated_apart(case.store):
+        evidence["one release, other days"] = apart
     names = closing(case, twice, told)
     line = "exclude_series = [" + ", ".join(f'"{name}"' for name in names) + "]"
     return Finding(
@@ -103,6 +108,41 @@ def check(case: Case) -> Finding:
         evidence,
         f"set {line} (with what it excludes already)" if names else "",
     )
+
+
+def dated_apart(store: VintageStore) -> list[str]:
+    """Pairs of series of one release that are dated the same one to three days apart nearly always.
+
+    No relation of numbers, and no proof: most often one of them was dated wrongly, and the other
+    is then served before, or asked for after, it was out.
+    """
+    first: dict[tuple[str, str], list[str]] = {}
+    for key in store.series_ids:
+        if (meta := store.meta(key)).release:
+            first.setdefault((meta.release, meta.frequency), []).append(key)
+    found = []
+    for keys in first.values():
+        for one, other in itertools.combinations(keys, 2):
+            off = days_between(store, one, other)
+            usual = int(np.median(off)) if len(off) >= LEAST else 0
+            if 1 <= abs(usual) <= DAYS_APART and np.mean(off == usual) >= MOST:
+                late, early = (one, other) if usual > 0 else (other, one)
+                found.append(f"{early} is dated {abs(usual)} days before {late} ({len(off)} times)")
+    return found
+
+
+def days_between(store: VintageStore, one: str, other: str) -> npt.NDArray[np.int64]:
+    """Days from the other's first release of a period to the one's, of all periods of both."""
+    days = []
+    for key in (one, other):
+        changes = store.changes(key)
+        day = changes.columns.vintage[changes.starts].astype(np.int64)
+        days.append(
+            (changes.periods[day > changes.first_vintage], day[day > changes.first_vintage])
+        )
+    (periods, day), (others, other_day) = days
+    _, at, there = np.intersect1d(periods, others, return_indices=True)
+    return np.asarray(day[at] - other_day[there])
 
 
 def closing(case: Case, twice: list[Relation], told: list[Relation]) -> list[str]:

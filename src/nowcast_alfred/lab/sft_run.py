@@ -3,8 +3,9 @@
 One row a branch, as prime-rl's own export makes them, and only of rollouts that ended well: no
 error, not cut short, a well-formed forecast. Every task of the run must be a training task of the
 settings at hand, drawn from the store at hand; one that is not refuses the whole run, because then
-the run was made for something else. Each reply is scored again, and a reward that comes out
-different refuses the run too.
+the run was made for something else. A conversation in which the model read a series that is held
+out, or of other rights than its target, is passed over. Each reply is scored again, and a reward
+that comes out different refuses the run too.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pydantic import ValidationError
 
 from ..data import NowcastData, NowcastTrace
 from ..errors import InputError, NowcastError
+from ..opaque import agent_view, as_shown
 from ..periods import to_days
 from ..stream import Stream
 from ..task import NowcastTask
@@ -31,6 +33,7 @@ from .sft_dialogue import Message
 from .sft_rows import Export, Row, describe, listed, row_of
 from .traces import TRACES
 
+SEARCH = "catalog_search"
 CLOSE = 1e-9
 """How far a replayed reward may lie from the recorded one."""
 
@@ -77,12 +80,16 @@ def from_run(
             continue
         scored = _replayed(where, trace, task)
         model = trace.agent.config.model or "model"
+        barred = _barred(task.data, split)
         tools = json.dumps(
             [tool_definition(tool.name, tool.description, tool.parameters) for tool in trace.tools]
         )
         for branch in trace.branches:
             if branch.trainable and branch.messages:
                 messages = [_wire(message) for message in branch.messages]
+                if _shown(messages) & barred:
+                    passed["reads a series that is held out or of other rights"] += 1
+                    continue
                 row = row_of(task, scored, messages, tools, f"model:{model}")
                 found.append((task.data.draw, _said(messages), row))
     rows: list[Row] = []
@@ -158,6 +165,24 @@ def _unfit(trace: Any, min_reward: float | None) -> str | None:
     if min_reward is not None and trace.reward < min_reward:
         return "below min_reward"
     return None
+
+
+def _barred(data: NowcastData, split: Split) -> set[str]:
+    """The series, as the agent was shown them, whose values may not stand in a task's row."""
+    view = split.store.view(data.as_of)
+    seen, fit = agent_view(view, data.opaque), split.beside(data.series_id)
+    return {as_shown(seen, meta.id, 0)[0] for meta in view.series() if not fit(meta.id)}
+
+
+def _shown(messages: list[Message]) -> set[str]:
+    """What the answers of the tools begin a line with: each series whose values they give, and
+    much else. A search gives no values."""
+    return {
+        line.partition(" ")[0]
+        for message in messages
+        if message["role"] == "tool" and message["name"] != SEARCH
+        for line in message["content"].splitlines()
+    }
 
 
 def _replayed(where: str, trace: Any, task: NowcastTask) -> NowcastTrace:
