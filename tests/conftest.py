@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from nowcast_alfred.catalog import load_catalog
+from nowcast_alfred.sources.files import read_long
+from nowcast_alfred.store import SeriesInput, VintageStore, open_store, publish
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -18,3 +22,13 @@ def real_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real vintages at {folder}; set NOWCAST_ALFRED_REAL_DATA to their folder")
     return folder
+
+
+@pytest.fixture(scope="session")
+def panel(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> VintageStore:
+    """The real vintages of US series as a store."""
+    catalog = load_catalog(ROOT / "catalogs/us-macro.toml")
+    rows = read_long(real_data / "us_panel_2016_2025.parquet", catalog)
+    folder = tmp_path_factory.mktemp("panel")
+    publish(folder, [SeriesInput(meta, table) for meta, table in rows])
+    return open_store(folder)

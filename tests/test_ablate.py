@@ -23,7 +23,6 @@ from scipy.stats import spearmanr
 from commands import BIN, ROOT, environment, run
 from nowcast_alfred import answers, scoring
 from nowcast_alfred.answers import LEVELS, parse
-from nowcast_alfred.cli_sources import import_files
 from nowcast_alfred.errors import ConfigError
 from nowcast_alfred.lab import ablate_report as report
 from nowcast_alfred.lab import ablate_stats as stats
@@ -44,6 +43,7 @@ from nowcast_alfred.lab.ladder import (
 )
 from nowcast_alfred.lab.variants import Variant, merged, read_variants
 from nowcast_alfred.rewards import INFO
+from nowcast_alfred.store import VintageStore
 from rollouts import score, trace_of
 
 FOLDER = ROOT / "configs/ablations"
@@ -122,7 +122,7 @@ def played(name: str) -> Report:
 
 
 def case(**changes: object) -> Case:
-    fields = {"n": 0, "series_id": "A", "y": 1.0, "naive": 4.0, "scale": 2.0}
+    fields = {"n": 0, "series_id": "A", "month": "2024-01", "y": 1.0, "naive": 4.0, "scale": 2.0}
     return Case(**{**fields, "forecasts": {"mean_12": 2.0, "last_change": 4.0}, **changes})
 
 
@@ -196,19 +196,31 @@ def test_the_heavy_share_is_that_of_the_heaviest_groups() -> None:
     assert stats.heavy_share(np.ones((2, 20))) == 0.0
 
 
+MONTHS = [f"2024-{n:02d}" for n in range(1, 10)]
+
+
 @given(st.lists(st.integers(-9, 9), min_size=3, max_size=9).filter(lambda v: len({*v}) > 1))
 def test_z_is_the_paired_mean_in_standard_errors(values: list[int]) -> None:
     error = statistics.stdev(values) / math.sqrt(len(values))
-    found = stats.z_of(np.array(values) + 2.0, np.full(len(values), 2.0))
+    found = stats.z_of(np.array(values) + 2.0, np.full(len(values), 2.0), MONTHS[: len(values)])
     assert found == pytest.approx(statistics.mean(values) / error, rel=1e-6, abs=1e-6)
+
+
+def test_the_tasks_of_a_month_are_one_observation() -> None:
+    gaps = np.random.default_rng(6).normal(1.0, 2.0, size=9)
+    alone = stats.z_of(gaps, np.zeros(9), MONTHS)
+    assert stats.z_of(np.repeat(gaps, 20), np.zeros(180), np.repeat(MONTHS, 20)) == (
+        pytest.approx(alone)
+    )
+    assert stats.z_of(gaps, np.zeros(9), MONTHS[:1] * 9) == 0.0
 
 
 def test_z_of_silence_and_of_equal_columns() -> None:
     silent, other = np.full(3, math.inf), np.arange(3.0)
-    assert stats.z_of(silent, other) == math.inf
-    assert stats.z_of(silent, silent) == 0.0
-    assert stats.z_of(other, other) == 0.0
-    assert stats.z_of(other + 1.0, other) == math.inf
+    assert stats.z_of(silent, other, MONTHS[:3]) == math.inf
+    assert stats.z_of(silent, silent, MONTHS[:3]) == 0.0
+    assert stats.z_of(other, other, MONTHS[:3]) == 0.0
+    assert stats.z_of(other + 1.0, other, MONTHS[:3]) == math.inf
 
 
 def test_an_exploit_is_one_that_out_earns_somebody_materially_better() -> None:
@@ -216,19 +228,20 @@ def test_an_exploit_is_one_that_out_earns_somebody_materially_better() -> None:
     losses = np.array([[1.0, 2, 1, 2], [1.5, 2.6, 1.4, 2.5], [3.0, 4.1, 3, 4.2], [math.inf] * 4])
     fair_pay = -losses.copy()
     fair_pay[3] = -9.0
-    assert stats.exploits(names, honest, fair_pay, losses) == []
+    months = MONTHS[:4]
+    assert stats.exploits(names, honest, fair_pay, losses, months) == []
     rewards = fair_pay.copy()
     rewards[2] = 0.0
-    (found,) = stats.exploits(names, honest, rewards, losses)
+    (found,) = stats.exploits(names, honest, rewards, losses, months)
     assert (found.policy, found.reward, found.honest) == ("copier", 0.0, "good")
     assert found.honest_reward == pytest.approx(-1.5)
-    assert found.z == pytest.approx(stats.z_of(rewards[2], rewards[0]))
+    assert found.z == pytest.approx(stats.z_of(rewards[2], rewards[0], months))
     rewards[3] = -1.9
-    (_, silent) = stats.exploits(names, honest, rewards, losses)
+    (_, silent) = stats.exploits(names, honest, rewards, losses, months)
     assert (silent.policy, silent.honest) == ("silent", "fair")
     no_difference = losses[:3].copy()
     no_difference[2] = losses[0] + [2.0, -2.0, 2.0, -1.9]
-    assert stats.exploits(names[:3], honest[:3], rewards[:3], no_difference) == []
+    assert stats.exploits(names[:3], honest[:3], rewards[:3], no_difference, months) == []
 
 
 @pytest.mark.parametrize("target", [(0.0, 0.0, 1.0), (0.13, 0.71, 0.6), (-1.7, -0.4, 3.0)])
@@ -692,14 +705,11 @@ def test_the_page_quotes_the_lab() -> None:
 
 @pytest.mark.real
 def test_on_real_vintages_the_articles_reward_is_flat_and_clips_as_measured_before(
-    real_data: Path, tmp_path: Path
+    panel: VintageStore,
 ) -> None:
     """`scoring.md` had 27 to 64 % by series, 4 to 17 % tied groups, 10 to 30 % on a clip."""
-    panel = real_data / "us_panel_2016_2025.parquet"
-    catalog = ROOT / "catalogs/us-macro.toml"
-    import_files(tmp_path / "S", [panel], catalog, "long", rights=None, accept_history=False)
     paths = [FOLDER / "article.toml", FOLDER / "scaled-error.toml"]
-    article, plain = (study(v) for v in read_variants(paths, store=str(tmp_path / "S")))
+    article, plain = (study(v) for v in read_variants(paths, store=panel.uri))
     assert 0.27 < article.flat < 0.64
     assert 0.04 < article.zero < 0.17
     assert 0.10 < article.clip < 0.30

@@ -12,6 +12,7 @@ import verifiers.v1 as vf
 
 from commands import ROOT, run
 from nowcast_alfred import NowcastTaskset
+from nowcast_alfred.lab.variants import merged
 from nowcast_alfred.locate import embedded_store, opened
 from nowcast_alfred.prompts import oracle
 from nowcast_alfred.rewards import outcome
@@ -34,15 +35,6 @@ INTENDED: dict[str, tuple[str, dict[str, float]]] = {
     "baseline-mean12": ("point", {"beats_baseline": 1.0}),
     "plugin": ("point", {"huber": 1.0}),
 }
-
-
-def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """As `@ base.toml @ overlay.toml` merges: key by key, the later file wins."""
-    result = dict(base)
-    for key, value in over.items():
-        both = isinstance(value, dict) and isinstance(result.get(key), dict)
-        result[key] = merged(result[key], value) if both else value
-    return result
 
 
 def read(name: str) -> dict[str, Any]:

@@ -30,7 +30,6 @@ from nowcast_alfred.baselines import (
     scale_of,
     std_24,
 )
-from nowcast_alfred.catalog import load_catalog
 from nowcast_alfred.choice import baseline_on, best_of, known_on
 from nowcast_alfred.data import NowcastData
 from nowcast_alfred.periods import (
@@ -43,8 +42,7 @@ from nowcast_alfred.periods import (
     to_days,
     transform,
 )
-from nowcast_alfred.sources.files import read_long
-from nowcast_alfred.store import SeriesInput, VintageStore, open_store, publish
+from nowcast_alfred.store import VintageStore, publish
 from nowcast_alfred.stream import Stream
 from nowcast_alfred.targets import SpaceConfig, build_space, first_releases
 from nowcast_alfred.task import make_data
@@ -579,15 +577,6 @@ PINNED = "084c97ac72097ead92c6e3dc1a3e3244cfde2ca3776f2809073ecec3efadfb0d"
 
 
 # --- Real vintages
-
-
-@pytest.fixture(scope="module")
-def panel(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> VintageStore:
-    catalog = load_catalog(ROOT / "catalogs/us-macro.toml")
-    rows = read_long(real_data / "us_panel_2016_2025.parquet", catalog)
-    place = tmp_path_factory.mktemp("panel")
-    publish(place, [SeriesInput(info, found) for info, found in rows])
-    return open_store(place)
 
 
 Errors = dict[str, dict[BaselineName, Floats]]

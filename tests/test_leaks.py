@@ -28,12 +28,11 @@ from nowcast_alfred import prompts, served, tools
 from nowcast_alfred.catalog import load_catalog
 from nowcast_alfred.data import NowcastData, NowcastState
 from nowcast_alfred.errors import QueryError
+from nowcast_alfred.lab.audit_twins import SENTINEL, SENTINEL_WORD, deleted, replaced
 from nowcast_alfred.periods import UNITS, iso, to_days
 from nowcast_alfred.sources import synthetic
 from nowcast_alfred.sources.files import read_long
 from nowcast_alfred.store import AsOfView, VintageStore
-from nowcast_alfred.store.cache import Columns, Mapped
-from nowcast_alfred.store.schema import NO_LOWER, SeriesMeta
 from nowcast_alfred.stream import Draw, Stream
 from nowcast_alfred.targets import SpaceConfig
 from nowcast_alfred.task import make_data
@@ -41,8 +40,6 @@ from panels import small_store
 
 ROOT = Path(__file__).resolve().parents[1]
 DRAWS = 5000
-SENTINEL = 987654321.125
-SENTINEL_WORD = "Hereafter"
 TRACES = (b"987654321", b"9.8765432e+08", SENTINEL_WORD.lower().encode())
 
 # --- The twins
@@ -50,55 +47,17 @@ TRACES = (b"987654321", b"9.8765432e+08", SENTINEL_WORD.lower().encode())
 
 def poisoned(store: VintageStore, day: int) -> VintageStore:
     """The store with every value and text from after a day replaced."""
-    columns = store._mapped.columns
-    later = columns.vintage > day
-    meta = [
-        row if is_known(row, day) else replace(row, title=SENTINEL_WORD, units=SENTINEL_WORD)
-        for row in store._mapped.meta
-    ]
-    changed = Columns(
-        columns.period,
-        columns.vintage,
-        np.where(later, SENTINEL, columns.value),
-        np.where(later, np.int32(NO_LOWER), columns.lower),
-    )
-    bounds = {key: (start, stop) for key, (start, stop, _) in store._mapped.index.items()}
-    return like(store, changed, bounds, meta)
+    return named_as(store, replaced(store, day))
 
 
 def truncated(store: VintageStore, day: int) -> VintageStore:
     """The store without any row from after a day."""
-    columns = store._mapped.columns
-    keep = columns.vintage <= day
-    kept = Columns(
-        columns.period[keep], columns.vintage[keep], columns.value[keep], columns.lower[keep]
-    )
-    place = np.concatenate([[0], np.cumsum(keep)])
-    bounds = {
-        key: (int(place[start]), int(place[stop]))
-        for key, (start, stop, _) in store._mapped.index.items()
-        if place[stop] > place[start]
-    }
-    meta = [row for row in store._mapped.meta if row.id in bounds and is_known(row, day)]
-    return like(store, kept, bounds, meta)
+    return named_as(store, deleted(store, day))
 
 
-def is_known(row: SeriesMeta, day: int) -> bool:
-    return row.valid_from is None or row.valid_from <= iso(day)
-
-
-def like(
-    store: VintageStore,
-    columns: Columns,
-    bounds: dict[str, tuple[int, int]],
-    meta: list[SeriesMeta],
-) -> VintageStore:
-    """A store of other rows under the same name; its fingerprint is an identity, not a datum."""
-    index = {
-        key: (start, stop, columns.rows(start, stop).checksum())
-        for key, (start, stop) in bounds.items()
-    }
-    return VintageStore(store.uri, store.fingerprint, Mapped("twin", columns, index, meta))
+def named_as(store: VintageStore, twin: VintageStore) -> VintageStore:
+    """The twin under the store's name; the fingerprint is an identity, not a datum."""
+    return VintageStore(store.uri, store.fingerprint, twin._mapped)
 
 
 class Peeking(VintageStore):

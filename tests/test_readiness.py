@@ -273,6 +273,21 @@ def test_unequal_groups_recover_the_components_they_were_made_with() -> None:
     assert found.between == pytest.approx(4, rel=0.1)
 
 
+def test_the_effective_size_of_groups_is_that_which_the_design_gives() -> None:
+    """E[mean square between] = within + n0 between, with n0 from the projections themselves."""
+    rng = np.random.default_rng(7)
+    groups = {str(n): list(rng.normal(n, 0.2, size=size)) for n, size in enumerate((1, 2, 2, 9))}
+    member = np.repeat(np.eye(4), [len(g) for g in groups.values()], axis=0)
+    n, y = len(member), np.concatenate(list(groups.values()))
+    onto = member @ np.linalg.pinv(member)
+    size = np.trace((onto - 1 / n) @ member @ member.T) / 3
+    within = y @ (np.eye(n) - onto) @ y / (n - 4)
+    found = components(groups)
+    assert size < 0.75 * n / 4  # so their mean size would not do
+    assert found.within == pytest.approx(within)
+    assert found.between == pytest.approx((y @ (onto - 1 / n) @ y / 3 - within) / size)
+
+
 def test_components_that_cannot_be_seen_are_none() -> None:
     assert components({"a": [1.0], "b": [2.0]}).within is None
     assert components({"a": [1.0, 2.0]}).between is None

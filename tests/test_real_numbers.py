@@ -7,24 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from nowcast_alfred.catalog import load_catalog
 from nowcast_alfred.data import NowcastTaskConfig
-from nowcast_alfred.sources.files import read_long
-from nowcast_alfred.store import SeriesInput, VintageStore, open_store, publish
+from nowcast_alfred.store import VintageStore
 from nowcast_alfred.task import NowcastTask, draw_at, make_data
 from rollouts import score
 
 pytestmark = pytest.mark.real
 ROOT = Path(__file__).resolve().parent.parent
-
-
-@pytest.fixture(scope="module")
-def panel(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> VintageStore:
-    catalog = load_catalog(ROOT / "catalogs/us-macro.toml")
-    rows = read_long(real_data / "us_panel_2016_2025.parquet", catalog)
-    folder = tmp_path_factory.mktemp("panel")
-    publish(folder, [SeriesInput(meta, table) for meta, table in rows])
-    return open_store(folder)
 
 
 def payrolls(store: VintageStore, year: int, month: int) -> NowcastTask:

@@ -18,7 +18,7 @@ from nowcast_alfred.cli import app
 from nowcast_alfred.errors import InputError
 from nowcast_alfred.lab import recall as module
 from nowcast_alfred.lab.policy import PolicyServer
-from nowcast_alfred.lab.recall import recall, resample
+from nowcast_alfred.lab.recall import recall
 from nowcast_alfred.lab.sampling import read_settings
 from nowcast_alfred.locate import embedded_store
 
@@ -27,10 +27,12 @@ Forecast = Callable[[float, np.random.Generator], float | None]
 
 
 def rollout(n: int, y: float, forecast: float | None, shown: bool, **facts: Any) -> dict[str, Any]:
-    """One rollout of task n: the n-th month, one of three series, baseline 0, scale 1."""
+    """One rollout of task n: the n-th month, released in the next, one of three series, baseline
+    0, scale 1."""
     nowcast = {
         "series_id": f"S{n % 3}",
-        "reference_period": f"{2000 + n // 12}-{n % 12 + 1:02d}-01",
+        "reference_period": month(n),
+        "first_vintage": month(n + 1),
         "as_of": "2020-01-31",
         "transform": "chg",
         "forecast": forecast,
@@ -42,6 +44,10 @@ def rollout(n: int, y: float, forecast: float | None, shown: bool, **facts: Any)
     data = {"store": STORE, "prompt": "Read on." if shown else f"Forecast.\n\n{prompts.NONE}"}
     task = {"type": "NowcastTask", "data": data, "key": f"task {n}", "hash": ""}
     return episode(f"task {n}", forecast, info={"nowcast": nowcast}, task=task)
+
+
+def month(n: int) -> str:
+    return f"{2000 + n // 12}-{n % 12 + 1:02d}-01"
 
 
 def folders(
@@ -154,38 +160,37 @@ def test_it_is_told_by_series_and_by_year(tmp_path: Path) -> None:
     assert sum(row.tasks for row in found.rows if row.kind == "year") == found.tasks == 180
 
 
-def test_few_outcomes_give_a_skill_and_no_interval(tmp_path: Path) -> None:
-    row = overall(recall(*folders(tmp_path, 5, knows(0.5), naive)))
+def test_few_months_give_a_skill_and_no_interval(tmp_path: Path) -> None:
+    row = overall(recall(*folders(tmp_path, 9, knows(0.5), naive)))
     assert row.with_data == pytest.approx(0.5)
     assert row.with_interval is None
     assert row.share is None
 
 
-def test_the_interval_covers_the_truth(tmp_path: Path) -> None:
-    """Skill 1 - E|e|/E|y| of forecasts y + e: 0.5 with data, 0.2 without, so a share of 0.4."""
-    covered = []
-    for seed in range(60):
-        random = np.random.default_rng([7, seed])
-        y = np.abs(random.normal(size=(150, 1)))
-        gains = y - np.abs(random.normal(size=(150, 2))) * np.array([0.5, 0.8])
-        drawn = resample(np.hstack([y, gains]))
-        low, high = module._interval(drawn[:, 2] / drawn[:, 1])
-        covered.append(low <= 0.4 <= high)
-    assert 0.88 <= np.mean(covered) <= 1.0
-
-
-def test_the_bootstrap_draws_outcomes_with_all_their_tasks(tmp_path: Path) -> None:
-    """The same outcome asked on twelve days is one observation, not twelve."""
-    once = overall(recall(*folders(tmp_path / "a", 144, knows(0.5), noise)))
-    lines = [
-        [rollout(n, y, forecast(y), shown, as_of=f"2020-02-{day:02d}")
-         for n, y in enumerate(np.random.default_rng(0).normal(size=144).tolist())
-         for day in range(1, 13)]
-        for shown, forecast in ((True, lambda y: 0.5 * y), (False, lambda y: 0.3))
-    ]  # fmt: skip
-    twelve = overall(recall(*(write_run(tmp_path / str(i), each) for i, each in enumerate(lines))))
-    assert twelve.tasks == 12 * 144
-    assert width(twelve.without_interval) > 0.5 * width(once.without_interval)
+def test_a_month_is_one_observation(tmp_path: Path) -> None:
+    """Twelve outcomes that are released together and are as one, say no more than one of them; nor
+    does one outcome that is asked on twelve days."""
+    released = [{"series_id": f"S{i}"} for i in range(12)]
+    asked = [{"as_of": f"2020-02-{day:02d}"} for day in range(1, 13)]
+    for name, twelve in (("released", released), ("asked", asked)):
+        full, bare = (
+            [
+                rollout(n, y, part * y, shown, **facts)
+                for n, y in enumerate(np.random.default_rng(0).normal(size=144).tolist())
+                for part in [0.5 if shown else 0.5 * (n % 2)]
+                for facts in twelve
+            ]
+            for shown in (True, False)
+        )
+        folder = tmp_path / name
+        found = overall(recall(write_run(folder / "a", full), write_run(folder / "b", bare)))
+        alone = overall(
+            recall(write_run(folder / "c", full[::12]), write_run(folder / "d", bare[::12]))
+        )
+        assert found.tasks == 12 * alone.tasks == 12 * 144
+        assert found.without_interval == pytest.approx(alone.without_interval)
+        assert found.share_interval == pytest.approx(alone.share_interval)
+        assert width(found.share_interval) > 0.1
 
 
 def width(interval: tuple[float, float] | None) -> float:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .cli_output import Json, StoreOption, err, out, show_table
+from .cli_output import Config, Json, StoreOption, err, out, show_table
 
 
 def register(app: typer.Typer) -> None:
@@ -19,9 +19,7 @@ def register(app: typer.Typer) -> None:
 
 def audit(
     store: StoreOption = None,
-    config: Annotated[
-        Path | None, typer.Option(help="The TOML of a run: vf-eval, vf-validate or prime-rl.")
-    ] = None,
+    config: Config = None,
     draws: Annotated[int, typer.Option(min=1, help="Draws to derive again.")] = 2000,
     dist: Annotated[
         list[Path] | None, typer.Option(help="A wheel or sdist to search; may be repeated.")
@@ -76,7 +74,7 @@ def recall(
     as_json: Json = False,
 ) -> None:
     """The share of a model's skill that survives without data: what it may have remembered."""
-    from .lab.recall import LEAST
+    from .lab.long_run import LEAST
     from .lab.recall import recall as compare
 
     found = compare(run_with, run_without)
@@ -101,8 +99,8 @@ def recall(
     ):
         out.print(f"{what}: {full} with data, {bare} without", highlight=False)
     out.print(
-        f"-: fewer than {LEAST} outcomes, or no share since the skill with data is not surely "
-        "above zero",
+        f"-: fewer than {LEAST} months of release, or no share since the skill with data is not "
+        "surely above zero",
         highlight=False,
     )
 

@@ -19,7 +19,7 @@ from ..baselines import BaselineName
 from ..choice import baseline_on, known_on
 from ..errors import ConfigError
 from ..locate import opened, store_uri
-from ..periods import to_days
+from ..periods import Floats, iso, to_days
 from ..rewards import outcome
 from ..task import NowcastTask
 from . import ablate_stats as stats
@@ -123,8 +123,8 @@ def case_of(task: NowcastTask) -> Case:
         name: baseline_on(name, store, data.series_id, day, known)
         for name in get_args(BaselineName)
     }
-    y = outcome(data, task.config.store).first
-    return Case(data.draw, data.series_id, y, data.baseline, data.scale, forecasts)
+    y, month = outcome(data, task.config.store).first, iso(day + data.horizon_days)[:7]
+    return Case(data.draw, data.series_id, month, y, data.baseline, data.scale, forecasts)
 
 
 def study(variant: Variant, tasks: int = TASKS, group: int = GROUP, seed: int = 0) -> Report:
@@ -169,10 +169,10 @@ class _Lab:
     def texts(self, column: Column) -> list[str]:
         return [text(said, self.variant.elicit) for said in column]
 
-    def earn(self, column: Column) -> stats.Floats:
+    def earn(self, column: Column) -> Floats:
         return self._earn(self.texts(column))
 
-    def lose(self, column: Column, loss: Loss) -> stats.Floats:
+    def lose(self, column: Column, loss: Loss) -> Floats:
         pairs = zip(self.cases, column, strict=True)
         return np.array([np.inf if said is None else loss(case, said) for case, said in pairs])
 
@@ -227,7 +227,9 @@ class _Lab:
             best_documented=asked,
             distance=distance,
             width=best.width / asked.width,
-            exploits=stats.exploits(names, honest, rewards, losses),
+            exploits=stats.exploits(
+                names, honest, rewards, losses, [case.month for case in self.cases]
+            ),
             policies=[
                 Played(policy.name, policy.honest, *map(float, played))
                 for policy, *played in zip(policies, reward, error, loss, strict=True)
@@ -248,7 +250,7 @@ class _Lab:
 
         return np.array([chosen(case.n) for case in self.cases]).T
 
-    def _half(self, size: float) -> stats.Floats:
+    def _half(self, size: float) -> Floats:
         policy = oracle(size)
         half = range(self.group // 2)
         return np.array([self.earn(policy.replies(self.cases, self.seed, 1 + i)) for i in half])
@@ -260,7 +262,7 @@ class _Lab:
             for case, said in zip(self.cases, column, strict=True)
         ]
 
-    def _stuck(self, column: Column, earned: stats.Floats) -> stats.Bools:
+    def _stuck(self, column: Column, earned: Floats) -> stats.Bools:
         """Where no small change of the reply moves the reward."""
         changes = [(NUDGE, 1.0), (-NUDGE, 1.0)]
         if self.variant.elicit != "point":
@@ -272,7 +274,7 @@ class _Lab:
         beside = [self._moved(truth, by) for by in (-NEAR_TRUTH, NEAR_TRUTH)]
         return stats.same(*map(self.earn, [truth, *beside]))
 
-    def _honest(self, naive: str) -> tuple[stats.Floats, float]:
+    def _honest(self, naive: str) -> tuple[Floats, float]:
         """A median forecast that is not the naive one, and its spread in scales."""
         name = "best_of" if naive == "mean_12" else "mean_12"
         centres = [case.forecasts[name] for case in self.cases]
@@ -282,10 +284,8 @@ class _Lab:
         """The best reply under the reward and under the loss, and their mean distance."""
         middle, width = self._honest(naive)
 
-        def centres(best: stats.Best) -> stats.Floats:
-            moved: stats.Floats = (
-                middle + best.shift * self.scale + best.toward * (self.naive - middle)
-            )
+        def centres(best: stats.Best) -> Floats:
+            moved: Floats = middle + best.shift * self.scale + best.toward * (self.naive - middle)
             return moved
 
         def column(best: stats.Best) -> Column:
@@ -308,7 +308,7 @@ class _Lab:
         earn = earner([self.tasks[i] for i in chosen])
         cases = [self.cases[i] for i in chosen]
 
-        def at(x: float) -> stats.Floats:
+        def at(x: float) -> Floats:
             said = (Said(case.y + x * case.scale, 0.5 * case.scale) for case in cases)
             return earn([text(one, self.variant.elicit) for one in said])
 

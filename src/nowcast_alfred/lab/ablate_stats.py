@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from ..periods import Floats
+from .groups import gather, standard_error
+
 Bools = npt.NDArray[np.bool_]
 
 MATERIAL = 2.0
@@ -111,7 +113,7 @@ def heavy_share(rewards: Floats, heaviest: float = 0.05) -> float:
 class Exploit:
     """A policy that earns more than an honest one that is materially better.
 
-    `z` is how much more, in standard errors of the paired difference.
+    `z` is how much more, in standard errors of the paired difference (`z_of`).
     """
 
     policy: str
@@ -122,37 +124,52 @@ class Exploit:
 
 
 def exploits(
-    names: Sequence[str], honest: Sequence[bool], rewards: Floats, losses: Floats
+    names: Sequence[str],
+    honest: Sequence[bool],
+    rewards: Floats,
+    losses: Floats,
+    months: Sequence[str],
 ) -> list[Exploit]:
     """Every exploit policy that pays, each with the best honest policy that it out-earns.
 
     An honest policy is materially better if its mean loss is lower by more than two standard
     errors of the paired difference.
+
+    Parameters
+    ----------
+    months
+        When each task's outcome was released.
     """
     found = []
     earned = rewards.mean(axis=1)
     by_quality = sorted(np.flatnonzero(honest).tolist(), key=lambda h: float(losses[h].mean()))
     for e in np.flatnonzero(~np.array(honest)).tolist():
         for h in by_quality:
-            if earned[e] > earned[h] and z_of(losses[e], losses[h]) > MATERIAL:
+            if earned[e] > earned[h] and z_of(losses[e], losses[h], months) > MATERIAL:
                 pay = float(earned[e]), float(earned[h])
-                z = z_of(rewards[e], rewards[h])
+                z = z_of(rewards[e], rewards[h], months)
                 found.append(Exploit(names[e], pay[0], names[h], pay[1], z))
                 break
     return found
 
 
-def z_of(a: Floats, b: Floats) -> float:
-    """Mean of a - b in standard errors, paired by task; infinite where it is the same everywhere.
+def z_of(a: Floats, b: Floats, months: Sequence[str]) -> float:
+    """Mean of a - b in standard errors, paired by task; infinite where it is the same everywhere,
+    and 0 of one month.
 
-    >>> z_of(np.array([1.0, 3.0]), np.zeros(2))
+    The tasks of a month are one observation: outcomes that are released together surprise together,
+    and a task may come again on another day.
+
+    >>> z_of(np.array([1.0, 3.0]), np.zeros(2), ["2024-01", "2024-02"])
     2.0
     """
     if np.isinf(a).any():
         return 0.0 if np.isinf(b).any() else math.inf
     gap = a - b
-    mean, error = float(gap.mean()), float(gap.std(ddof=1)) / math.sqrt(len(gap))
-    return mean / error if error else math.copysign(math.inf, mean) if mean else 0.0
+    mean, error = float(gap.mean()), standard_error(gather(months, gap.tolist()))
+    if error is None or not mean:
+        return 0.0
+    return mean / error if error else math.copysign(math.inf, mean)
 
 
 # --- Best reply

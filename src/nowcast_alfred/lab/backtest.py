@@ -33,6 +33,7 @@ from ..prompts import unit_of
 from ..store.reader import AsOfView, VintageStore
 from ..targets import SeriesTargets, SpaceConfig, TaskSpace, has_scale
 from .compare import Comparison, compare
+from .long_run import Dates, months
 
 NAMES: tuple[BaselineName, ...] = get_args(BaselineName)
 REFERENCE = NAMES.index("last_change")
@@ -314,20 +315,16 @@ def _series(kind: str, space: TaskSpace, one: Forecasts) -> Iterator[dict[str, A
 
 
 def _pooled(kind: str, name: str, members: list[Forecasts]) -> Iterator[dict[str, Any]]:
-    """A pooled group's rows: errors in scales, dated by the month of release.
-
-    Series that miss together do so in the reports of one month, not of one day.
-    """
+    """A pooled group's rows: errors in scales, dated by the month of release."""
     errors = np.concatenate(
         [(one.forecast - one.outcome[:, None]) / one.scale[:, None] for one in members]
     )
-    days = np.concatenate([one.release for one in members])
-    month = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int32)
-    yield from _rows((kind, name, SCALES_UNIT), errors, np.ones(len(errors)), month)
+    when = months(np.concatenate([one.release for one in members]))
+    yield from _rows((kind, name, SCALES_UNIT), errors, np.ones(len(errors)), when)
 
 
 def _rows(
-    names: tuple[str, str, str], errors: p.Floats, scale: p.Floats, when: npt.NDArray[np.int32]
+    names: tuple[str, str, str], errors: p.Floats, scale: p.Floats, when: Dates
 ) -> Iterator[dict[str, Any]]:
     if not len(errors):
         return

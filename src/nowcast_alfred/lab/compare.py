@@ -2,7 +2,8 @@
 
 Pure functions on arrays of forecast errors (forecast - outcome). Sums are exact (`math.fsum`), so
 that a figure does not depend on the order in which processes hand in their part. What has no value,
-a ratio to zero or a test on too few releases, is None and never NaN.
+a ratio to zero or a test on too few releases, is None and never NaN. What makes a difference sure
+is in `long_run`.
 """
 
 from __future__ import annotations
@@ -11,13 +12,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ..autoregression import mean
 from ..periods import Floats
-
-LEAST = 10
-"""With fewer dates than these there is no test."""
+from .long_run import LEAST, Dates, by_date, covariance, shrink, student_p
 
 
 @dataclass(frozen=True)
@@ -39,9 +37,7 @@ class Comparison:
     """`diebold_mariano` with absolute errors: negative is better than the reference."""
 
 
-def compare(
-    error: Floats, reference: Floats, scale: Floats, when: npt.NDArray[np.int32]
-) -> Comparison:
+def compare(error: Floats, reference: Floats, scale: Floats, when: Dates) -> Comparison:
     """Hold a forecaster's errors against a reference's.
 
     Parameters
@@ -94,48 +90,32 @@ def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole > 0.0 else None
 
 
-def automatic_lag(count: int) -> int:
-    """The truncation lag 4 (n / 100)^(2/9), rounded down (Newey and West 1994, Bartlett kernel).
+def diebold_mariano(difference: Floats, when: Dates) -> tuple[float, float] | None:
+    """The Diebold-Mariano test of equal accuracy: statistic, and two-sided p.
 
-    >>> automatic_lag(100), automatic_lag(1000)
-    (4, 6)
-    """
-    lag = math.floor(4.0 * math.pow(count / 100.0, 2.0 / 9.0))
-    return min(lag, count - 1)
-
-
-def diebold_mariano(difference: Floats, when: npt.NDArray[np.int32]) -> tuple[float, float] | None:
-    """The Diebold-Mariano test of equal accuracy: statistic, and two-sided normal p.
-
-    The mean loss difference divided by its Newey-West standard error (Bartlett kernel,
-    `automatic_lag`). Outcomes of one date are one observation of that error: their deviations from
-    the mean are added up before the lags are taken (Driscoll and Kraay 1998), because series that
-    are published together miss together. With one outcome a date this is the textbook test.
+    The mean loss difference divided by its standard error over dates, as modified by Harvey,
+    Leybourne and Newbold for small samples (`long_run`); p is Student's, with one degree of freedom
+    less than there are dates. With one outcome a date this is the textbook test.
 
     Parameters
     ----------
     difference
         Loss of the forecaster - loss of the reference, per target: shape (n,), n >= 1.
     when
-        The date of each outcome; only equality and order count, not the distance: shape (n,).
+        The date of each outcome: shape (n,).
 
     Returns
     -------
     None with fewer than ten dates, or if the variance is zero: the two are equal, or apart by the
     same amount everywhere.
     """
-    at, which = np.unique(when, return_inverse=True)
-    if len(at) < LEAST:
-        return None
     middle = mean(difference.tolist())
-    deviation = np.bincount(which, weights=difference - middle)
-    variance = math.fsum((deviation * deviation).tolist())
-    lags = automatic_lag(len(at))
-    for lag in range(1, lags + 1):
-        product = math.fsum((deviation[lag:] * deviation[:-lag]).tolist())
-        variance += 2.0 * (1.0 - lag / (lags + 1)) * product
+    deviation = by_date(difference - middle, when)
+    if len(deviation) < LEAST:
+        return None
+    variance = covariance(deviation, deviation)
     rounding = 1e-9 * float(np.abs(difference).max())
     if not rounding * rounding < variance < math.inf:
         return None
-    statistic = len(difference) * middle / math.sqrt(variance)
-    return statistic, math.erfc(abs(statistic) / math.sqrt(2.0))
+    statistic = shrink(len(deviation)) * len(difference) * middle / math.sqrt(variance)
+    return statistic, student_p(statistic, len(deviation) - 1)

@@ -15,16 +15,15 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import verifiers.v1 as vf
 
 from .. import answers
 from ..data import NowcastState, NowcastTrace
 from ..errors import ConfigError
+from ..periods import Floats
 from ..rewards import INFO
 from ..task import NowcastTask
 
-Floats: TypeAlias = npt.NDArray[np.float64]
 Earn: TypeAlias = Callable[[Sequence[str]], Floats]
 """One reply a task, in order -> what each earns."""
 

@@ -1,15 +1,17 @@
-"""Statistics of rollouts that come in groups, one group a task.
+"""Statistics of values that come in groups: rollouts by their task, tasks by month of release.
 
-The rollouts of a group share their task, so they are not independent observations. An error of a
-mean therefore comes from the groups, and a share is judged as if a group were one observation.
+What shares a group is no independent observation. An error of a mean therefore comes from the
+groups, and a share is judged as if a group were one observation.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
+T = TypeVar("T")
 Groups = Mapping[str, Sequence[float]]
 """The values of each group, by the group's name."""
 
@@ -24,6 +26,18 @@ class Components:
     within: float | None
     between: float | None
     icc: float | None
+
+
+def gather(names: Iterable[str], values: Iterable[T]) -> dict[str, list[T]]:
+    """The values of each group, from the group's name beside each value.
+
+    >>> gather(["a", "b", "a"], [1.0, 2.0, 3.0])
+    {'a': [1.0, 3.0], 'b': [2.0]}
+    """
+    groups: dict[str, list[T]] = {}
+    for name, value in zip(names, values, strict=True):
+        groups.setdefault(name, []).append(value)
+    return groups
 
 
 def mean(values: Sequence[float]) -> float | None:

@@ -39,6 +39,8 @@ class Case:
     ----------
     n
         Position in the stream.
+    month
+        Of the release, as YYYY-MM.
     y, naive, scale
         First release, the task's baseline, its unit of error.
     forecasts
@@ -47,6 +49,7 @@ class Case:
 
     n: int
     series_id: str
+    month: str
     y: float
     naive: float
     scale: float

@@ -23,7 +23,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..errors import ConfigError, InputError
-from .groups import standard_error
+from .groups import gather, standard_error
 from .traces import STAGES, Rollout
 
 DEFAULT_PRICES = Path(__file__).with_name("prices.toml")
@@ -204,10 +204,7 @@ def _cost(
 ) -> Cost:
     """A cost from what each measured rollout used, and the price of a unit."""
     paid = [amount * rate for amount in amounts]
-    by_group: dict[str, list[float]] = {}
-    for group, each in zip(groups, paid, strict=True):
-        by_group.setdefault(group, []).append(each)
-    rollout, error = statistics.fmean(paid), standard_error(by_group)
+    rollout, error = statistics.fmean(paid), standard_error(gather(groups, paid))
     deciles = statistics.quantiles(paid, n=10, method="inclusive") if len(paid) > 1 else None
     slack = None if error is None else 2 * error
     return Cost(

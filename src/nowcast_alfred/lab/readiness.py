@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..errors import InputError
-from .groups import Components, components, mean, share_interval, standard_error
+from .groups import Components, components, gather, mean, share_interval, standard_error
 from .traces import Rollout
 
 Outcome = Literal["start with RL", "warm-start on format first", "fix the setup", "no verdict yet"]
@@ -318,10 +318,7 @@ def _decided(share: float, n: int, line: float) -> bool:
 
 
 def _grouped(rollouts: Sequence[Rollout]) -> dict[str, list[Rollout]]:
-    groups: dict[str, list[Rollout]] = {}
-    for rollout in rollouts:
-        groups.setdefault(rollout.group, []).append(rollout)
-    return groups
+    return gather((rollout.group for rollout in rollouts), rollouts)
 
 
 def _centre(group: Sequence[Rollout]) -> float:

@@ -7,10 +7,10 @@ where a forecast that is worse than the baseline by more than a scale counts as 
 in `beats_baseline`. A reply without a forecast counts as the baseline: no gain, no loss. Rollouts
 that failed are left out. Rollouts of one task are averaged.
 
-The *share that survives* is skill without data over skill with data. Intervals are 95 % percentile
-intervals of a bootstrap that draws outcomes (series and reference period, with all their tasks and
-rollouts, from both runs together). Where the skill with data is not surely above zero there is
-nothing to take a share of, and none is given.
+The *share that survives* is skill without data over skill with data. Both are ratios of sums; their
+95 % intervals are Fieller's over the months of release (`long_run`), because what is published in
+one month misses together and one outcome is asked on several days. Where the skill with data is not
+surely above zero there is nothing to take a share of, and none is given.
 """
 
 from __future__ import annotations
@@ -22,20 +22,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import InputError
+from ..periods import to_days
 from ..prompts import NONE
+from .long_run import Interval, months, ratio_interval
 from .traces import Rollout, read_run
 
-RESAMPLES = 2000
-LEAST = 10
-"""With fewer outcomes than these, no interval and no share."""
 WORST = 1.0
 """How much worse than the baseline a forecast can count, in scales."""
 
 Target = tuple[str, str, str, str]
-Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -46,6 +43,8 @@ class Run:
     gains: dict[Target, list[float]]
     baseline: dict[Target, float]
     """|baseline - y| in scales."""
+    release: dict[Target, int]
+    """Day of release."""
     unparsed: int
     failed: int
 
@@ -134,13 +133,14 @@ def _run(folder: str | Path, shown: bool) -> Run:
             "without"
         )
     gains: dict[Target, list[float]] = {}
-    baseline = {}
+    baseline, release = {}, {}
     for rollout in scored:
         target = _target(rollout)
+        release[target] = to_days(rollout.nowcast["first_vintage"])
         baseline[target], gain = _gain(rollout)
         gains.setdefault(target, []).append(gain)
     unparsed = sum(r.nowcast["forecast"] is None for r in scored)
-    return Run(stores.pop(), gains, baseline, unparsed, len(rollouts) - len(scored))
+    return Run(stores.pop(), gains, baseline, release, unparsed, len(rollouts) - len(scored))
 
 
 def _target(rollout: Rollout) -> Target:
@@ -173,45 +173,24 @@ def _year(target: Target) -> str:
 
 
 def _row(kind: str, name: str, targets: list[Target], full: Run, bare: Run) -> Row:
-    outcomes: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
-    for target in targets:
-        gains = [statistics.fmean(run.gains[target]) for run in (full, bare)]
-        outcomes.setdefault(target[:2], []).append((full.baseline[target], gains[0], gains[1]))
-    sums = np.array([np.sum(held, axis=0) for held in outcomes.values()])
-    naive, gain, alone = sums.sum(axis=0).tolist()
-    if naive == 0:
+    naive = np.array([full.baseline[target] for target in targets])
+    gain, alone = (
+        np.array([statistics.fmean(run.gains[target]) for target in targets])
+        for run in (full, bare)
+    )
+    when = months(np.array([full.release[target] for target in targets]))
+    total = naive.sum()
+    if total == 0.0:
         return Row(kind, name, len(targets), None, None, None, None, None, None)
-    skill, without = gain / naive, alone / naive
-    if len(sums) < LEAST:
-        return Row(kind, name, len(targets), skill, None, without, None, None, None)
-    drawn = resample(sums)
-    drawn = drawn[drawn[:, 0] > 0]
-    skill_interval = _interval(drawn[:, 1] / drawn[:, 0])
-    surely = skill_interval[0] > 0
+    share_interval = ratio_interval(alone, gain, when)
     return Row(
         kind=kind,
         name=name,
         tasks=len(targets),
-        with_data=skill,
-        with_interval=skill_interval,
-        without_data=without,
-        without_interval=_interval(drawn[:, 2] / drawn[:, 0]),
-        share=without / skill if surely else None,
-        share_interval=_interval(drawn[:, 2] / drawn[:, 1]) if surely else None,
+        with_data=float(gain.sum() / total),
+        with_interval=ratio_interval(gain, naive, when),
+        without_data=float(alone.sum() / total),
+        without_interval=ratio_interval(alone, naive, when),
+        share=float(alone.sum() / gain.sum()) if share_interval else None,
+        share_interval=share_interval,
     )
-
-
-def resample(rows: npt.NDArray[np.float64], seed: int = 0) -> npt.NDArray[np.float64]:
-    """Column sums of `RESAMPLES` bootstrap samples of the rows: shape (RESAMPLES, columns)."""
-    random = np.random.Generator(np.random.Philox(key=seed))
-    n = len(rows)
-    # In parts, so that thousands of tasks need no matrix of thousands by thousands.
-    parts = [
-        random.multinomial(n, np.full(n, 1 / n), size=100) @ rows for _ in range(0, RESAMPLES, 100)
-    ]
-    return np.concatenate(parts)
-
-
-def _interval(values: npt.NDArray[np.float64]) -> Interval:
-    low, high = np.quantile(values, (0.025, 0.975)).tolist()
-    return low, high

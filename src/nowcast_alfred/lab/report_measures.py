@@ -8,13 +8,12 @@ releases too young to have been revised. The naive forecast is the last change k
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import periods as p
+from ..autoregression import mean
 from ..errors import ConfigError
 from ..store.manifest import SeriesEntry
 from ..store.reader import AsOfView, VintageStore
@@ -125,7 +124,7 @@ def _revision(
         missed.append(abs(first - float(known[-1])))
     if len(moved) < LEAST:
         return None, None
-    return math.fsum(moved) / len(moved), math.fsum(missed) / len(missed)
+    return mean(moved), mean(missed)
 
 
 def _value(periods: p.Days, values: p.Floats, period: int) -> float | None:
@@ -143,7 +142,7 @@ class Triangle:
     series_id: str
     periods: list[int]
     vintages: list[int]
-    values: npt.NDArray[np.float64]
+    values: p.Floats
     first: list[int]
 
 
@@ -163,7 +162,7 @@ def triangle(store: VintageStore, key: str) -> Triangle:
     days = np.unique(changes.columns.vintage)
     days = days[days >= firsts.min()][-READ:]
     kept: list[int] = []
-    found: list[npt.NDArray[np.float64]] = []
+    found: list[p.Floats] = []
     for day in days.tolist():
         known = AsOfView(store, day).observations(key, units=units)
         column = np.full(len(rows), np.nan)

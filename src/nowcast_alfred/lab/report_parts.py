@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InputError
-from .groups import share_interval, standard_error
+from .groups import gather, share_interval, standard_error
 from .readiness import Facts, facts_of
 from .report_page import figures, shown
 from .traces import Rollout, read_run
@@ -98,10 +98,7 @@ def errors_of(rollouts: Sequence[Rollout]) -> list[float]:
 
 def reward_error(rollouts: Sequence[Rollout]) -> float | None:
     """Standard error of the mean reward; None of one task."""
-    groups: dict[str, list[float]] = {}
-    for rollout in rollouts:
-        groups.setdefault(rollout.group, []).append(rollout.reward)
-    return standard_error(groups)
+    return standard_error(gather((r.group for r in rollouts), (r.reward for r in rollouts)))
 
 
 def percent(share: float | None, tasks: int = 0) -> str:
