@@ -3,15 +3,20 @@
 Tool answers, staged files and the tables of a prompt all come from here and take an `AsOfView`
 and nothing else, so that what holds for the view (no fact from after its date) holds for every
 byte served. An `OpaqueView` makes all of it opaque; here that only changes how a date is written.
-Answers are bounded, and a longer one says how to ask for the rest. A question that cannot be
-answered gets a line that starts with `error:` and names only what was asked.
+Answers are bounded, and a longer one says how to ask for the rest. Arguments come as an agent
+wrote them, of any type: a question that cannot be answered gets a line that starts with `error:`
+and names only what was asked.
 """
 
 from __future__ import annotations
 
 import io
+import re
 import statistics
 import tarfile
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec
 
 import numpy as np
 
@@ -24,8 +29,71 @@ from .store.schema import SeriesMeta
 MAX_SERIES = 12
 MAX_ROWS = 240
 MAX_MATCHES = 40
+MAX_BYTES = 65_536
+"""Of one answer in UTF-8. The limits above stay far below it unless metadata are very long."""
 FOLDER = "catalog"
 HIDDEN_NAMES = "(names are hidden: words match ids, releases and categories as shown here)"
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}(\.0+)?", re.ASCII)
+_P = ParamSpec("_P")
+
+
+def _told(read: Callable[_P, str]) -> Callable[_P, str]:
+    """The answer of a function, or its `QueryError` as a line."""
+
+    @wraps(read)
+    def answer(*args: _P.args, **kwargs: _P.kwargs) -> str:
+        try:
+            return read(*args, **kwargs)
+        except QueryError as error:
+            return f"error: {error}"
+
+    return answer
+
+
+def bounded(answer: str) -> str:
+    """An answer of at most `MAX_BYTES`: of a longer one the first whole lines, and a remark."""
+    data = answer.encode(errors="replace")
+    if len(data) <= MAX_BYTES:
+        return answer
+    remark = f"\n(cut: an answer holds {MAX_BYTES} bytes; ask for fewer rows or series)"
+    kept = data[: MAX_BYTES - len(remark)].decode(errors="ignore")
+    return (kept.rpartition("\n")[0] or kept) + remark
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise QueryError(f"{name} must be text, not {type(value).__name__}")
+    return value
+
+
+def _bound(name: str, value: object) -> str | None:
+    """A period as text, or None where none is asked for."""
+    return None if value is None else _text(name, value) or None
+
+
+def _whole(name: str, value: object, least: int) -> int:
+    """A whole number, also written as `12.0` or in quotes; those above a limit are cut later."""
+    if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
+        value = int(value.partition(".")[0])
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise QueryError(f"{name} must be a whole number, {least} or more")
+    return value
+
+
+def _ids(value: object) -> list[str]:
+    """The ids asked for, each once."""
+    ids = [value] if isinstance(value, str) else value
+    if not isinstance(ids, list | tuple) or not all(isinstance(key, str) for key in ids):
+        raise QueryError("series_ids must be an id or a list of ids, as text")
+    found = list(dict.fromkeys(ids))
+    if not found:
+        raise QueryError("series_ids is empty")
+    if len(found) > MAX_SERIES:
+        raise QueryError(f"{len(found)} series asked for; at most {MAX_SERIES} a call")
+    return found
 
 
 def number(value: float) -> str:
@@ -54,6 +122,7 @@ def unit_text(view: AsOfView, units: p.Units, meta: SeriesMeta) -> str:
     return f"{text}, rescaled" if hidden else text
 
 
+@_told
 def observations(
     view: AsOfView,
     series_ids: list[str] | str,
@@ -63,24 +132,19 @@ def observations(
     last: int = 36,
 ) -> str:
     """Values of one series or several, newest last, as CSV blocks."""
-    ids = [series_ids] if isinstance(series_ids, str) else list(dict.fromkeys(series_ids))
-    if not ids:
-        return "error: series_ids is empty"
-    if len(ids) > MAX_SERIES:
-        return f"error: {len(ids)} series asked for; at most {MAX_SERIES} a call"
-    rows = max(1, min(int(last), MAX_ROWS // len(ids)))
+    ids, units = _ids(series_ids), _text("units", units)
+    start, end = _bound("start", start), _bound("end", end)
+    rows = min(_whole("last", last, 1), MAX_ROWS // len(ids))
     return "\n\n".join(_block(view, key, units, start, end, rows) for key in ids)
 
 
+@_told
 def _block(
     view: AsOfView, key: str, units: str, start: str | None, end: str | None, rows: int
 ) -> str:
-    try:
-        code = p.check_units(units)
-        meta = view.meta(key)
-        known = view.observations(key, start or None, end or None, code)
-    except QueryError as error:
-        return f"error: {error}"
+    code = p.check_units(units)
+    meta = view.meta(key)
+    known = view.observations(key, start, end, code)
     shown = Observations(known.period[-rows:], known.value[-rows:])
     head = f"{key} | {code}: {unit_text(view, code, meta)} | {len(shown)} of {len(known)} values"
     if len(shown) < len(known):
@@ -99,10 +163,11 @@ def table(view: AsOfView, known: Observations) -> str:
     return "\n".join([f"{'t' if hidden else 'date'},value", *lines])
 
 
+@_told
 def search(view: AsOfView, text: str = "", limit: int = 20, skip: int = 0) -> str:
     """Series that match some words, best first; all series for no words."""
-    found = view.search(text[:200])
-    limit, skip = max(1, min(int(limit), MAX_MATCHES)), max(0, int(skip))
+    found = view.search(_text("text", text)[:200])
+    limit, skip = min(_whole("limit", limit, 1), MAX_MATCHES), _whole("skip", skip, 0)
     shown = found[skip : skip + limit]
     lines = [f"{len(found)} series match"] + [line(row) for row in shown]
     if isinstance(view, OpaqueView):
@@ -118,13 +183,11 @@ def line(meta: SeriesMeta) -> str:
     return f"{meta.id} | {frequency} | {meta.units}, {meta.seasonal_adjustment} | {meta.title}"
 
 
+@_told
 def series(view: AsOfView, series_id: str) -> str:
     """What is known about one series."""
-    try:
-        meta, known = view.meta(series_id), view.observations(series_id)
-        vintages = view.vintages(series_id)
-    except QueryError as error:
-        return f"error: {error}"
+    meta, known = view.meta(_text("series_id", series_id)), view.observations(series_id)
+    vintages = view.vintages(series_id)
     facts = {
         "id": meta.id,
         "title": meta.title,
@@ -145,20 +208,19 @@ def _span(view: AsOfView, days: p.Days) -> str:
     return f"{date(view, int(days[0]))} to {date(view, int(days[-1]))}"
 
 
+@_told
 def revisions(view: AsOfView, series_id: str, period: str | None = None) -> str:
     """How the level of one period (the newest, if none is named) was published and revised."""
-    try:
-        if not period:
-            known = view.observations(series_id)
-            if not len(known):
-                return f"error: {series_id} has no value on {view.as_of}"
-            period = date(view, int(known.period[-1]))
-        rows = view.revisions(series_id, period)
-        frequency = view.meta(series_id).frequency
-    except QueryError as error:
-        return f"error: {error}"
+    frequency = view.meta(_text("series_id", series_id)).frequency
+    period = _bound("period", period)
+    if period is None:
+        known = view.observations(series_id)
+        if not len(known):
+            raise QueryError(f"{series_id} has no value on {view.as_of}")
+        period = date(view, int(known.period[-1]))
+    rows = view.revisions(series_id, period)
     if not rows:
-        return f"error: {series_id} has no value of {period} on {view.as_of}"
+        raise QueryError(f"{series_id} has no value of {period} on {view.as_of}")
     hidden = isinstance(view, OpaqueView)
     shown = label(view, int(period) if hidden else p.to_days(period), frequency)
     head = f"{series_id} {shown} | {len(rows)} vintages with a change"
@@ -171,13 +233,11 @@ def revisions(view: AsOfView, series_id: str, period: str | None = None) -> str:
     return "\n".join([head, "vintage,value", *lines])
 
 
+@_told
 def releases(view: AsOfView, series_id: str, last: int = 12) -> str:
     """When the newest periods were first published, and the usual lag after period end."""
-    try:
-        known = view.releases(series_id)
-    except QueryError as error:
-        return f"error: {error}"
-    rows = max(1, min(int(last), MAX_ROWS))
+    known = view.releases(_text("series_id", series_id))
+    rows = min(_whole("last", last, 1), MAX_ROWS)
     if not len(known.period):
         return f"{series_id} | no first release is on record by {view.as_of}"
     lag = known.lag[-rows:].tolist()

@@ -23,9 +23,9 @@ import pyarrow as pa
 
 from ..errors import StoreCorrupt, StoreError
 from .files import TEMPORARY, Files, cache_folder
-from .manifest import Manifest
+from .manifest import Manifest, fingerprint
 from .parquet import read_meta, read_rows
-from .schema import SeriesMeta, to_arrays
+from .schema import SeriesMeta, content_hash, meta_hash, to_arrays
 
 CACHE_VERSION = 1
 _SCHEMA = pa.schema(
@@ -119,11 +119,19 @@ def _build(path: Path, files: Files, manifest: Manifest) -> None:
 
 def _write(path: Path, files: Files, manifest: Manifest) -> None:
     tables = {key: read_rows(files, entry) for key, entry in manifest.series.items()}
+    meta = read_meta(files, manifest)
+    # All stores of a user share the folder: one must not pass for another.
+    contents = {key: content_hash(table) for key, table in tables.items()}
+    if fingerprint(contents, meta_hash(meta)) != manifest.fingerprint:
+        raise StoreCorrupt(
+            f"{files.shown}: the fingerprint of version {manifest.fingerprint[:12]} is not that of "
+            "its content; restore it from a copy or build again"
+        )
     columns, index = columns_of(tables)
     head = {
         "fingerprint": manifest.fingerprint,
         "index": index,
-        "meta": [asdict(row) for row in read_meta(files, manifest)],
+        "meta": [asdict(row) for row in meta],
     }
     text = json.dumps(head, sort_keys=True).encode()
     schema = _SCHEMA.with_metadata({"head": text, "crc": str(zlib.crc32(text))})

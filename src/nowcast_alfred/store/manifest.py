@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -105,6 +106,8 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
                 f"{where} has format {body['format']}, this package reads up to {FORMAT}: "
                 "upgrade nowcast-alfred"
             )
+        if not re.fullmatch("[0-9a-f]{64}", body["fingerprint"]):  # it becomes the name of a file
+            raise StoreCorrupt(f"{where}: its fingerprint is none; restore it from a copy")
         series = {key: SeriesEntry(**entry) for key, entry in body.pop("series").items()}
         return Manifest(series=series, **body)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
