@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import subprocess
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from commands import BIN, environment, run
+from commands import BIN, ROOT, environment, run
+from nowcast_alfred.catalog import load_catalog
+from nowcast_alfred.cli import main
+from nowcast_alfred.cli_output import show_table
 from nowcast_alfred.locate import build_synthetic
-from nowcast_alfred.store import open_store
+from nowcast_alfred.sources.files import read_long
+from nowcast_alfred.store import SeriesInput, open_store, publish
 
 CATALOG = """
 name = "small"
@@ -54,6 +59,18 @@ def refused(folder: Path, *arguments: str) -> tuple[int, str]:
 
 def imports(*more: str) -> list[str]:
     return ["store", "import", "S", "--catalog", "small.toml", "--format", "long", *more]
+
+
+def build(source: str) -> list[str]:
+    return ["store", "build", "B", "--catalog", "small.toml", "--source", source]
+
+
+def make_store(files: Path) -> None:
+    catalog = load_catalog(files / "small.toml")
+    publish(
+        files / "S",
+        [SeriesInput(meta, rows) for meta, rows in read_long(files / "rows.csv", catalog)],
+    )
 
 
 def test_import_then_view_info_and_verify(files: Path) -> None:
@@ -111,15 +128,79 @@ def test_damage_ends_with_status_1_and_the_file(files: Path) -> None:
         (imports("rows.csv", "--format", "wide"), "one of: long"),
         (["sample", "--config", "small.toml"], "[env.taskset]"),
         (["no-such-command"], "No such command"),
+        (["sample", "--config", "none.toml"], "'none.toml' does not exist"),
+        (["sample", "-n", "0"], "greater than or equal to 1"),
+        (["policy", "--host", "no.such.host.invalid"], "give another --port"),
+        (["demo", "--kind", "oracle", "--output", "D"], "one of constant:NUMBER"),
+        (["demo", "--store", "nothing", "--output", "D"], "no store at"),
+        (["demo", "--output", "rows.csv"], "rows.csv is a file; name a folder"),
+        (["backtest", "--output", "rows.csv"], "--output rows.csv"),
+        (["ablate", "small.toml", "--output", "rows.csv"], "--output rows.csv"),
+        (["sft", "--output", "rows.csv"], "--output rows.csv"),
+        (["sft", "--output", "x" * 300], "File name too long"),
+        (["report", "S", "--output", "."], "name the file to write"),
+        (["report", "S", "--output", "rows.csv/report.html"], "--output rows.csv"),
+        (["store", "merge", "ALL", "S", "--prefer", "A"], "write SERIES=STORE"),
+        (build("rtdsm"), "--contact"),
+        (["readiness", "."], "not the folder of a vf-eval run"),
+        (["view", "2020-03-31", "B", "--store", "S"], "no series 'B'"),
+        (["view", "2020-03-31", "A", "--search", "b", "--store", "S"], "not both"),
     ],
 )
 def test_wrong_use_ends_with_status_2_and_says_what_to_do(
-    files: Path, arguments: list[str], message: str
+    files: Path,
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    status, said = refused(files, *arguments)
-    assert status == 2
+    make_store(files)
+    monkeypatch.chdir(files)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr("sys.argv", ["nowcast-alfred", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = " ".join("".join(capsys.readouterr()).split())
+    assert ended.value.code == 2
     assert message in said
-    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("command", ["sample", "backtest", "audit", "sft"])
+def test_help_names_the_tables_of_a_config(command: str, tmp_path: Path) -> None:
+    said = run(tmp_path, "nowcast-alfred", command, "--help")
+    assert "[env.taskset], [taskset] or prime-rl's" in " ".join(said.replace("│", " ").split())
+
+
+def test_the_version_is_the_packages(tmp_path: Path) -> None:
+    assert run(tmp_path, "nowcast-alfred", "--version").strip() == version("nowcast-alfred")
+
+
+def test_a_narrow_table_wraps_texts_and_cuts_no_word(capsys: pytest.CaptureFixture[str]) -> None:
+    name, number = "GACDFSA066MSFRBPHI" * 5, 0.123456
+    row = {"series_id": name, "what": "words " * 40, "first": number, "last": None}
+    show_table("a title", tuple(row), [row])
+    said = capsys.readouterr().out
+    assert name in said
+    assert f"{number:g}" in said
+    assert said.count("words") == 40
+    assert "…" not in said
+
+
+def test_a_store_is_not_made_over_another(files: Path) -> None:
+    make_store(files)
+    before = open_store(files / "S").fingerprint
+    status, said = refused(files, "store", "synth", "S")
+    assert (status, open_store(files / "S").fingerprint) == (2, before)
+    assert "holds a store already" in said
+
+
+def test_sample_reads_a_train_source_of_prime_rl(tmp_path: Path) -> None:
+    config = ["--config", str(ROOT / "configs/train/large.toml"), "--source"]
+    sizes = [
+        json.loads(run(tmp_path, "nowcast-alfred", "sample", "--json", *config, name))["targets"]
+        for name in ("near", "labour-and-prices")
+    ]
+    assert sizes[0] > sizes[1] > 0
 
 
 def test_synth_writes_the_same_store_again(tmp_path: Path) -> None:

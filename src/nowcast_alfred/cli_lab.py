@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .cli_output import Json, StoreOption, err, out, show_table
+from .cli_output import Config, Json, Source, StoreOption, err, out, require_folder, show_table
 
 
 def register(app: typer.Typer) -> None:
@@ -17,9 +17,8 @@ def register(app: typer.Typer) -> None:
 
 
 def backtest(
-    config: Annotated[
-        Path | None, typer.Option(help="TOML with [env.taskset] or [taskset].")
-    ] = None,
+    config: Config = None,
+    source: Source = None,
     store: StoreOption = None,
     sample: Annotated[
         int | None,
@@ -46,7 +45,8 @@ def backtest(
     from .lab.backtest import run
     from .lab.sampling import read_settings
 
-    space = read_settings(config, store).stream().space
+    require_folder(output)
+    space = read_settings(config, store, source).stream().space
     with Progress(console=err, disable=not err.is_terminal) as bar:
         task = bar.add_task("series", total=None)
 
@@ -65,21 +65,31 @@ def backtest(
     tables = backtest_picture.tables(found)
     # Wider than a narrow terminal rather than cut: every figure must be readable in a log.
     wide = Console(width=max(out.width, *map(backtest_picture.width_of, tables)))
-    wide.print(f"{found.targets} of {found.space} targets, last as-of day of each", highlight=False)
+    about = f"{found.targets} of {found.space} targets, last as-of day of each"
+    wide.print(f"{about}; *: lowest of a line, if below 1", highlight=False)
     for table in tables:
         wide.print()
         wide.print(table)
+    if output is not None:
+        _say_where(output, "backtest.csv, backtest.json, backtest.png")
 
 
 def ablate(
-    overlays: Annotated[list[Path], typer.Argument(help="TOMLs, one a reward configuration.")],
+    overlays: Annotated[
+        list[Path],
+        typer.Argument(exists=True, dir_okay=False, help="TOMLs, one a reward configuration."),
+    ],
     base: Annotated[
         Path | None,
-        typer.Option(help="What they are merged over; default base.toml beside each."),
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="What they are merged over; default base.toml beside each.",
+        ),
     ] = None,
     store: StoreOption = None,
-    tasks: Annotated[int, typer.Option(help="Tasks of the stream.")] = 400,
-    group: Annotated[int, typer.Option(help="Rollouts a task.")] = 8,
+    tasks: Annotated[int, typer.Option(min=2, help="Tasks of the stream.")] = 400,
+    group: Annotated[int, typer.Option(min=2, help="Rollouts a task.")] = 8,
     seed: Annotated[int, typer.Option(help="Another seed, other noise.")] = 0,
     output: Annotated[
         Path | None,
@@ -95,6 +105,7 @@ def ablate(
     from .lab.ablate_picture import draw
     from .lab.variants import read_variants
 
+    require_folder(output)
     variants = read_variants(overlays, base, store)
     shown = track(variants, "configurations", console=err, disable=not err.is_terminal)
     found = [study(variant, tasks, group, seed) for variant in shown]
@@ -113,3 +124,11 @@ def ablate(
         show_table(title, columns, rows)
     for advice in advised:
         print(report.as_text(advice))
+    if output is not None:
+        _say_where(
+            output, f"ablate.csv, ablate.json, {', '.join(f'{one.name}.png' for one in found)}"
+        )
+
+
+def _say_where(folder: Path, names: str) -> None:
+    out.print(f"in {folder}: {names}", markup=False, highlight=False, soft_wrap=True)

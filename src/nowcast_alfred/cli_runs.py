@@ -9,11 +9,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .cli_output import DEFAULT_STORE, Json, StoreOption, err, out, show_table
+from .cli_output import (
+    DEFAULT_STORE,
+    Config,
+    Json,
+    Source,
+    StoreOption,
+    err,
+    out,
+    require_folder,
+    show_table,
+)
+from .errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from .lab.price import Cost
     from .lab.readiness import Facts
+    from .lab.traces import Rollout
 
 
 def register(app: typer.Typer) -> None:
@@ -31,9 +43,8 @@ def readiness(
     """Whether a model may start with RL, read off a baseline run. Status 0 if training can begin
     (with RL, or with SFT on the format), 1 if the setup or more groups come first."""
     from .lab.readiness import facts_of, judge
-    from .lab.traces import read_run
 
-    facts = facts_of(read_run(run))
+    facts = facts_of(_rollouts(run))
     verdict = judge(facts)
     if as_json:
         said = {
@@ -49,6 +60,15 @@ def readiness(
             out.print(f"- {reason}", markup=False, highlight=False, soft_wrap=True)
     if verdict.outcome in ("fix the setup", "no verdict yet"):
         raise typer.Exit(1)
+
+
+def _rollouts(run: Path) -> list[Rollout]:
+    from .lab.traces import TRACES, read_run
+
+    found = read_run(run)
+    if not found:
+        raise InputError(f"{run} has no rollouts: its {TRACES} is empty; see its logs")
+    return found
 
 
 def _shown(facts: Facts) -> list[tuple[str, str]]:
@@ -104,19 +124,18 @@ def price(
     batch: Annotated[int | None, typer.Option(help="Rollouts a step.")] = None,
     months: Annotated[float, typer.Option(help="For how long the traces are kept.")] = 1.0,
     prices: Annotated[
-        Path | None, typer.Option(help="TOML of prices; default the shipped, dated one.")
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="TOML of prices; default the shipped, dated one."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """What a rollout costs in boxes and traces, and a run of --steps times --batch rollouts."""
-    from .errors import InputError
     from .lab.price import estimate, read_prices
-    from .lab.traces import read_run
 
     listed = read_prices(prices)
-    rollouts = read_run(run) if run is not None else []
-    if run is not None and not rollouts:
-        raise InputError(f"{run} has no rollouts")
+    rollouts = _rollouts(run) if run is not None else []
     found = estimate(listed, rollouts, minutes=minutes, steps=steps, batch=batch, months=months)
     if as_json:
         print(json.dumps({**asdict(found), "prices": listed.model_dump(mode="json")}))
@@ -155,13 +174,8 @@ def _range(low: float | None, high: float | None, decimals: int) -> str:
 
 def sft(
     output: Annotated[Path, typer.Option(help="Folder for train.parquet and manifest.json.")],
-    config: Annotated[
-        Path | None,
-        typer.Option(help="The TOML that training uses: [env.taskset], [taskset] or prime-rl's."),
-    ] = None,
-    source: Annotated[
-        str | None, typer.Option(help="Which of prime-rl's train sources, where there are several.")
-    ] = None,
+    config: Config = None,
+    source: Source = None,
     count: Annotated[
         int | None, typer.Option("-n", min=1, help="Rows: 2,000 of the stream, all of a run.")
     ] = None,
@@ -178,12 +192,13 @@ def sft(
     """Warm-start data for prime-rl's SFT: conversations about training draws, through the tools."""
     from rich.progress import Progress
 
-    from .errors import ConfigError
-    from .lab.sft import generate, training_taskset
+    from .lab.sampling import read_settings
+    from .lab.sft import generate
     from .lab.sft_rows import write
     from .lab.sft_run import from_run
 
-    taskset = training_taskset(config, source, store)
+    require_folder(output)
+    taskset = read_settings(config, store, source)
     if run is not None:
         if start:
             raise ConfigError("--start is a position of the stream; --from-run has no use for it")
@@ -211,7 +226,10 @@ def report(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(help="The file; default beside the run, or outputs/ for a store."),
+        typer.Option(
+            help="The file; default RUN-report.html or, of several, report.html beside the (first) "
+            "run, outputs/STORE-report.html for a store."
+        ),
     ] = None,
     series: Annotated[
         str | None,
@@ -224,6 +242,10 @@ def report(
     from .lab.report import write_report
     from .locate import store_uri
 
+    if output is not None:
+        if output.is_dir():
+            raise ConfigError(f"--output {output} is a folder; name the file to write")
+        require_folder(output.parent)
     with Progress(console=err, disable=not err.is_terminal, transient=True) as progress:
         bar = progress.add_task("series", total=None)
         file = write_report(

@@ -99,6 +99,11 @@ def build_rtdsm(
     """
     entries = load_catalog(catalog)
     if file is None:
+        if not contact:
+            raise ConfigError(
+                "the Philadelphia Fed's site is asked under your name: give an e-mail or web "
+                "address (--contact), or a folder with copies of the workbooks (--file)"
+            )
         file = folder / DOWNLOADS
         rtdsm_fetch.fetch_workbooks(entries, contact or "", file)
     inputs = rtdsm.read_workbooks(file, entries)

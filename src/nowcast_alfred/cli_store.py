@@ -23,7 +23,7 @@ from rich.progress import (
 from rich.text import Text
 
 from .catalog import load_catalog
-from .cli_output import Json, StoreArgument, err, out, show_table
+from .cli_output import HELP_MARKUP, Json, StoreArgument, err, out, show_table
 from .cli_sources import build_bls, build_rtdsm, import_files
 from .errors import ConfigError, PermissionMissing
 from .locate import build_synthetic, opened, store_uri
@@ -33,14 +33,19 @@ from .sources.fred_terms import NOTICE, training_right
 from .store import open_store, verify_store
 from .store.diff import Row, difference
 from .store.files import Files
-from .store.manifest import full_fingerprint
+from .store.manifest import MANIFEST, full_fingerprint
 from .store.merge import merge
 from .store.reader import read_manifest
 
-store_app = typer.Typer(help="Make and check vintage stores.", no_args_is_help=True)
+store_app = typer.Typer(
+    help="Make and check vintage stores.", no_args_is_help=True, rich_markup_mode=HELP_MARKUP
+)
 
 AcceptHistory = Annotated[
-    bool, typer.Option(help="Let new data change what past days could see, and record it.")
+    bool,
+    typer.Option(
+        "--accept-history", help="Let new data change what past days could see, and record it."
+    ),
 ]
 Rate = Annotated[float, typer.Option(help="Requests a second, over everything.")]
 BaseUrl = Annotated[
@@ -54,6 +59,11 @@ def store_synth(
     seed: Annotated[int, typer.Option(help="Another seed, another economy.")] = 0,
 ) -> None:
     """Write the synthetic store: about 40 series with vintages, from a documented process."""
+    if (folder / MANIFEST).exists():
+        raise ConfigError(
+            f"{folder} holds a store already: name a new folder (`nowcast-alfred store merge` "
+            "makes one store from several)"
+        )
     _say(f"fingerprint {build_synthetic(folder, seed)}", folder)
 
 
@@ -90,6 +100,9 @@ def store_merge(
     ] = None,
 ) -> None:
     """One store from several; the same id with different rows is an error unless preferred."""
+    for text in prefer or []:
+        if "=" not in text:
+            raise ConfigError(f"--prefer {text}: write SERIES=STORE, the store whose rows to take")
     choices = {key: uri for key, _, uri in (text.partition("=") for text in prefer or [])}
     manifest = merge(folder, stores, choices)
     _say(f"{len(manifest.series)} series; fingerprint {manifest.fingerprint}", folder)
@@ -149,14 +162,18 @@ def store_build(
         typer.Option(help="A copy on disk: BLS' archive, or a folder of workbooks."),
     ] = None,
     calendar: Annotated[
-        Path | None, typer.Option(help="CSV release,reference_month,day for exact BLS days.")
+        Path | None,
+        typer.Option(help="CSV of release, reference_month, day, for exact BLS days."),
     ] = None,
-    unadjusted: Annotated[bool, typer.Option(help="BLS' unadjusted series too.")] = False,
+    unadjusted: Annotated[
+        bool, typer.Option("--unadjusted", help="BLS' unadjusted series too.")
+    ] = False,
     fred_permission: Annotated[
         str | None, typer.Option(help="Who permitted storing and training on FRED content, what.")
     ] = None,
     include_restricted: Annotated[
-        bool, typer.Option(help="Take series that FRED tags as copyrighted too.")
+        bool,
+        typer.Option("--include-restricted", help="Take series that FRED tags as copyrighted too."),
     ] = False,
     accept_history: AcceptHistory = False,
     rate: Rate = RATE,
@@ -175,6 +192,10 @@ def store_build(
         if source not in builders:
             raise ConfigError(f"unknown source {source!r}; one of: fred, {', '.join(builders)}")
         manifest = builders[source]()
+        if as_json:
+            done = sorted(manifest.series)
+            print(json.dumps({"done": done, "fingerprint": manifest.fingerprint}))
+            return
         _say(f"{len(manifest.series)} series; fingerprint {manifest.fingerprint}", folder)
         return
     entries = load_catalog(catalog)
@@ -279,7 +300,7 @@ def _report(report: fred_build.Report, fred: Fred, as_json: bool) -> None:
 def store_diff(
     before: Annotated[str, typer.Argument(help="A store, or STORE@FINGERPRINT.")],
     after: Annotated[str, typer.Argument(help="A store, or STORE@FINGERPRINT.")],
-    largest: Annotated[int, typer.Option(help="How many rows of each kind to show.")] = 20,
+    largest: Annotated[int, typer.Option(min=0, help="How many rows of each kind to show.")] = 20,
     as_json: Json = False,
 ) -> None:
     """What an update brought: new releases, revisions (largest first), changed history."""

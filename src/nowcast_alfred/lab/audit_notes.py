@@ -48,5 +48,5 @@ def rights(case: Case) -> Finding:
             "sources": dict(sorted(sources.items())),
             "may be trained on": not barred,
         },
-        'train with rights = "granted", or on a store whose series are' if barred else "",
+        'train with rights = "granted", or on a store whose series are granted' if barred else "",
     )

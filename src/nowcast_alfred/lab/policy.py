@@ -153,12 +153,23 @@ class PolicyServer:
         One of `KINDS`, or an agent of your own.
     host, port
         Where to listen; port 0 takes a free one.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such policy, or the port cannot be had.
     """
 
     def __init__(self, kind: str | Agent, host: str = "127.0.0.1", port: int = 0) -> None:
         self.kind = kind if isinstance(kind, str) else "agent"
         agent = partial(answer, rule(kind)) if isinstance(kind, str) else kind
-        self._server = ThreadingHTTPServer((host, port), _handler(self.kind, agent))
+        try:
+            self._server = ThreadingHTTPServer((host, port), _handler(self.kind, agent))
+        except OSError as error:
+            raise ConfigError(
+                f"cannot listen on {host}:{port} ({error.strerror}); give another --port (0 takes "
+                "a free one) or --host"
+            ) from None
         self._server.daemon_threads = True
         self._server.request_queue_size = 256
 

@@ -11,16 +11,41 @@ from ..rewards import outcome
 from ..taskset import NowcastConfig, NowcastTaskset
 
 
-def read_settings(path: Path | None, store: str | None = None) -> NowcastTaskset:
-    """The taskset of a run's TOML (`[env.taskset]`, or `[taskset]` as vf-validate has it).
+def read_settings(
+    path: Path | None, store: str | None = None, source: str | None = None
+) -> NowcastTaskset:
+    """The taskset of a run's TOML: `[env.taskset]`, `[taskset]`, or a train source of prime-rl's.
+
+    Parameters
+    ----------
+    path
+        The TOML; None for the defaults.
+    store
+        A store in place of the configured one.
+    source
+        Which `[[orchestrator.train.source]]`, where there are several.
 
     Raises
     ------
     ConfigError
-        If the file has no such table or a setting is wrong.
+        If there is no such table, or a setting is wrong.
     """
-    settings = {} if path is None else settings_of(read_toml(path), path)
-    return taskset_of(settings, path or "settings", store)
+    document = read_toml(path) if path is not None else {}
+    sources = document.get("orchestrator", {}).get("train", {}).get("source", [])
+    if not sources:
+        if source is not None:
+            raise ConfigError(f"--source {source}: {path} has no [[orchestrator.train.source]]")
+        settings = {} if path is None else settings_of(document, path)
+        return taskset_of(settings, path or "settings", store)
+    named = {str(one.get("name", place)): one for place, one in enumerate(sources)}
+    if source is None and len(named) == 1:
+        (source,) = named
+    if source not in named:
+        raise ConfigError(
+            f"{path}: --source is to name one of its train sources: {', '.join(named)}"
+        )
+    settings = named[source].get("env", {}).get("taskset", {})
+    return taskset_of(settings, f"{path}, source {source}", store)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -35,7 +60,9 @@ def settings_of(document: dict[str, Any], where: object) -> dict[str, Any]:
     """The taskset's table of a document; `ConfigError` where there is none."""
     settings: dict[str, Any] = document.get("env", document).get("taskset", {})
     if not settings:
-        raise ConfigError(f"{where} has neither [env.taskset] nor [taskset]")
+        raise ConfigError(
+            f"{where} has neither [env.taskset] nor [taskset] nor [[orchestrator.train.source]]"
+        )
     return settings
 
 

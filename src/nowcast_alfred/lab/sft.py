@@ -19,7 +19,6 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from mcp.server.mcpserver import MCPServer
@@ -35,7 +34,6 @@ from ..task import NowcastTask, is_closed
 from ..taskset import NowcastConfig, NowcastTaskset
 from ..tools import CatalogToolset
 from .direct import trace_of
-from .sampling import read_settings, read_toml, taskset_of
 from .sft_dialogue import Message, converse
 from .sft_rows import Export, Row, describe, listed, row_of
 
@@ -45,42 +43,6 @@ PATIENCE = 2000
 """Draws in a row that give no row, before the task space counts as used up."""
 NO_BOX: Any = None
 """Tasks with tools touch no runtime, in `setup` and in `finalize`."""
-
-
-def training_taskset(
-    path: Path | None, source: str | None = None, store: str | None = None
-) -> NowcastTaskset:
-    """The taskset that a TOML trains on: `[env.taskset]`, `[taskset]`, or a source of prime-rl's.
-
-    Parameters
-    ----------
-    path
-        The TOML; None for the defaults.
-    source
-        Which `[[orchestrator.train.source]]`, where there are several.
-    store
-        A store in place of the configured one.
-
-    Raises
-    ------
-    ConfigError
-        If there is no such table, or a setting is wrong.
-    """
-    document = read_toml(path) if path is not None else {}
-    sources = document.get("orchestrator", {}).get("train", {}).get("source", [])
-    if not sources:
-        if source is not None:
-            raise ConfigError(f"--source {source}: {path} has no [[orchestrator.train.source]]")
-        return read_settings(path, store)
-    named = {str(one.get("name", place)): one for place, one in enumerate(sources)}
-    if source is None and len(named) == 1:
-        (source,) = named
-    if source not in named:
-        raise ConfigError(
-            f"{path}: --source is to name one of its train sources: {', '.join(named)}"
-        )
-    settings = named[source].get("env", {}).get("taskset", {})
-    return taskset_of(settings, f"{path}, source {source}", store)
 
 
 def require_training(config: NowcastConfig) -> None:

@@ -61,7 +61,10 @@ def read_run(folder: str | Path) -> list[Rollout]:
     """
     path = Path(folder) / TRACES
     if not path.exists():
-        raise InputError(f"{path} is missing: is {folder} the directory of a vf-eval run?")
+        raise InputError(
+            f"{path} is missing: {folder} is not the folder of a vf-eval run, which vf-eval names "
+            "in its line `results: ...`"
+        )
     rollouts: list[Rollout] = []
     # Lines of bytes: `str.splitlines` would also cut at U+2028, which a reply may hold.
     with path.open("rb") as lines:
