@@ -405,12 +405,10 @@ def sampled(half: bool) -> Any:
 @pytest.mark.parametrize(
     ("policy", "groups", "outcome", "reason"),
     [
-        ("silent", 8, "warm-start on format first", "RL alone has nothing to learn from"),
         (sampled(half=True), 8, "warm-start on format first", "RL would learn first"),
-        ("constant:200", 16, "fix the setup", "raise the temperature"),
         (sampled(half=False), 16, "start with RL", "of 16 groups are tied: a step generates"),
     ],
-    ids=["silent", "half malformed", "constant", "spread"],
+    ids=["half malformed", "spread"],
 )
 def test_vf_eval_runs_are_told_apart(
     tmp_path: Path, policy: Any, groups: int, outcome: str, reason: str
