@@ -18,7 +18,7 @@ import urllib.parse
 import urllib.request
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-LATER = "2030-12-31"  # after all of the store, and not so far that the tools refuse it
+LATER = "2016-12-31"  # after all of the store, and not so far that the tools refuse it
 ROUTE = "vf_state_route"
 
 
