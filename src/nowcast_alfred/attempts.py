@@ -59,7 +59,8 @@ _DATA_HOST = re.compile(
 _BEGINNING = (
     # A line, an operator, a subshell; a word that runs another; a string that is run.
     r"(?:^|[\n;&|({`]|\b(?:then|do|else|sudo|exec|env|nohup|time|xargs|timeout\s\d{1,5}s?)\s"
-    r"|\bbusybox\s|\b\w{1,40}=\S{0,200}\s|(?:-c\s{0,4}|\b(?:system|[Pp]open|run|call|check_output)\s?\(\s?)[\"']"
+    r"|\bbusybox\s|\b\w{1,40}=\S{0,200}\s"
+    r"|(?:-c\s{0,4}|\b(?:system|[Pp]open|run|call|check_output)\s?\(\s?)[\"']"
     r")[ \t]{0,8}(?:/[\w./-]{0,60}/)?"
 )
 _COMMAND = re.compile(
