@@ -107,9 +107,13 @@ def _header(member: Member, head: bytes) -> tuple[list[str], Months]:
 def _columns(count: int, body: bytes) -> Floats | None:
     """The cells of shape (columns, rows), NaN where empty; None if one is no number."""
     names = [str(at) for at in range(count)]
+    # Arrow's own copy: a thread of its reader that lets go of `bytes` while the interpreter ends
+    # aborts the process (apache/arrow issue 34314).
+    copy = pa.BufferOutputStream()
+    copy.write(body)
     try:
         table = pa_csv.read_csv(
-            pa.BufferReader(body),
+            pa.BufferReader(copy.getvalue()),
             read_options=pa_csv.ReadOptions(column_names=names, block_size=len(body) + 1),
             convert_options=pa_csv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.float64()), null_values=[""]

@@ -86,9 +86,19 @@ def _encode(table: pa.Table) -> bytes:
 
 
 def _decode_rows(data: bytes) -> pa.Table:
-    table = pq.read_table(pa.BufferReader(data), page_checksum_verification=True)
-    return table.select(VINTAGE_SCHEMA.names).cast(VINTAGE_SCHEMA)
+    return _decode(data).select(VINTAGE_SCHEMA.names).cast(VINTAGE_SCHEMA)
 
 
 def _decode_meta(data: bytes) -> list[SeriesMeta]:
-    return meta_rows(pq.read_table(pa.BufferReader(data), page_checksum_verification=True))
+    return meta_rows(_decode(data))
+
+
+def _decode(data: bytes) -> pa.Table:
+    """The table, read on the calling thread alone.
+
+    A thread of Arrow's that lets go of `bytes` after the interpreter began to end needs a lock it
+    can no longer have, and aborts a process that has done its work (apache/arrow issue 34314).
+    """
+    source = pa.BufferReader(data)
+    with pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=False) as file:
+        return file.read(use_threads=False)
