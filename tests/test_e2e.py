@@ -121,6 +121,8 @@ def test_the_articles_eval_config_runs_as_it_stands(tmp_path: Path) -> None:
     rollouts = read_run(found)
     assert [rollout.ok for rollout in rollouts] == [True] * 6
     assert {rollout.nowcast["forecast"] for rollout in rollouts} == {200.0}
+    # Where people look: verifiers silences every logger but its own.
+    assert "no store is configured" in (found / "logs/latest/eval.log").read_text()
 
 
 def test_silence_and_malformed_replies_earn_the_floor(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -119,6 +120,16 @@ def test_notes_name_a_runtime_and_a_size_that_are_not_the_priced_ones() -> None:
     assert "(cpu 4.0, memory 2.0, disk 5.0)" in large.notes[0]
     usual = estimate(PRICES, boxes({"a": [1.0], "b": [1.0]}, cpu=1.0, memory=2.0, disk=5.0))
     assert usual.notes == ["GPU hours and tokens are not priced"]
+
+
+def test_groups_to_be_replaced_are_named_with_what_they_cost() -> None:
+    tied, mixed = boxes({"a": [1.0, 1.0], "b": [1.0, 1.0]}), boxes({"c": [1.0, 1.0]})
+    mixed[0] = replace(mixed[0], reward=0.5)
+    half = estimate(PRICES, tied + mixed, steps=10, batch=8)
+    text = "2 of 3 groups of the run are tied: a trainer that replaces them pays 3.0 x the sums"
+    assert f"{text} for the run" in half.notes
+    assert half.rollouts == 80
+    assert any("never fills a batch" in note for note in estimate(PRICES, tied).notes)
 
 
 def test_assumed_minutes_take_the_place_of_the_measured_ones() -> None:

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mcp.server.mcpserver.exceptions import ToolError
 from scipy.stats import binomtest
 
 from canned_runs import Episode, episode, failed, write_run
 from commands import BIN, environment, eval_config, run
-from nowcast_alfred import NowcastTaskset
+from nowcast_alfred import NowcastTaskset, served
 from nowcast_alfred.errors import InputError
 from nowcast_alfred.lab import readiness
 from nowcast_alfred.lab.groups import components, share_interval, standard_error
@@ -27,7 +28,10 @@ from nowcast_alfred.locate import embedded_store
 from nowcast_alfred.prompts import oracle
 from nowcast_alfred.rewards import Scored, outcome
 from nowcast_alfred.taskset import NowcastConfig
+from nowcast_alfred.tools import REFUSED, UNREADABLE
+from panels import small_store
 from rollouts import score
+from test_tool_hardening import over_mcp
 
 SPREAD = (0.2, 0.5, 0.8, 1.4)
 
@@ -35,6 +39,18 @@ SPREAD = (0.2, 0.5, 0.8, 1.4)
 def run_of(*forecasts: float | None, groups: int = 16, **more: Any) -> list[Episode]:
     """The same group of forecasts for so many tasks."""
     return [episode(f"task {n}", f, **more) for n in range(groups) for f in forecasts]
+
+
+def served_error() -> str:
+    """What a tool says of a question that cannot be answered."""
+    return served.series(small_store().view("2014-06-30"), "NOPE")
+
+
+def mcp_error() -> str:
+    """What MCP says of arguments it cannot pass on, as our server words it."""
+    with pytest.raises(ToolError) as caught:
+        over_mcp("series", {})
+    return str(caught.value)
 
 
 SILENT = run_of(None, None, None, None)
@@ -158,13 +174,45 @@ def test_failed_rollouts_are_a_matter_of_the_setup(tmp_path: Path) -> None:
     assert verdict_on(tmp_path, broken).outcome == "fix the setup"
 
 
-def test_tools_that_answer_with_errors_are_a_matter_of_the_setup(tmp_path: Path) -> None:
-    wrong = "Error executing tool catalog_observations: no store"
-    verdict = verdict_on(tmp_path, run_of(None, None, tools=[wrong, "A | chg"]))
+HARNESS = "error: unknown tool 'catalog_lookup'"
+
+
+@pytest.mark.parametrize("wrong", [UNREADABLE, REFUSED, HARNESS, served_error(), mcp_error()])
+def test_tools_that_answer_with_errors_are_a_matter_of_the_setup(
+    tmp_path: Path, wrong: str
+) -> None:
+    facts, verdict = read(tmp_path, run_of(None, None, tools=[wrong, "A | chg"]))
+    assert (facts.tool_calls, facts.tool_errors) == (64, 32)
     assert verdict.outcome == "fix the setup"
-    assert "32 of 64 tool calls answered with an error" in verdict.reasons[0]
+    assert (
+        f"32 of 64 tool calls answered with an error, 32 of them with: {wrong[:200]}"
+        in (verdict.reasons[0])
+    )
     few = run_of(*SPREAD, tools=[wrong, "A | chg", "B | chg"])
     assert verdict_on(tmp_path, few).outcome == "start with RL"
+
+
+def test_one_group_is_no_verdict_on_the_setup_unless_nothing_worked(tmp_path: Path) -> None:
+    one = [episode("task", forecast) for forecast in SPREAD[:3]]
+    part = verdict_on(tmp_path, [*one, failed("task")])
+    assert part.outcome == "no verdict yet"
+    assert "1 of 4 rollouts failed" in part.reasons[0]
+    assert part.more_groups >= readiness.LEAST_GROUPS - 1
+    cut = verdict_on(tmp_path, [*one, episode("task", None, finish="length")])
+    assert cut.outcome == "no verdict yet"
+    assert verdict_on(tmp_path, [failed("task")]).outcome == "fix the setup"
+    broken = [episode("task", f, tools=[UNREADABLE]) for f in SPREAD]
+    assert verdict_on(tmp_path, broken).outcome == "fix the setup"
+
+
+def test_good_replies_beside_cut_ones_are_not_sent_to_the_format(tmp_path: Path) -> None:
+    cut = [episode(f"task {n}", None, finish="length") for n in range(64) for _ in range(3)]
+    verdict = verdict_on(tmp_path, run_of(*SPREAD, 0.3, groups=64) + cut)
+    assert verdict.outcome == "fix the setup"
+    assert "38% of the rollouts were cut short" in verdict.reasons[0]
+    assert "100% of the others hold a well-formed one" in verdict.reasons[0]
+    malformed = verdict_on(tmp_path, run_of(0.5, None, None, 0.3, groups=64) + cut[:64])
+    assert malformed.outcome == "warm-start on format first"
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,11 @@ import pytest
 import verifiers.v1 as vf
 from pydantic import ValidationError
 
-from nowcast_alfred.errors import StoreMismatch
+from nowcast_alfred.errors import StoreError, StoreMismatch
 from nowcast_alfred.locate import embedded_store, opened
 from nowcast_alfred.rewards import outcome
 from nowcast_alfred.store import publish
+from nowcast_alfred.store.files import Files
 from nowcast_alfred.taskset import NowcastConfig, NowcastTaskset
 from panels import small_inputs_until
 from prime_rl import Settings, over_the_wire
@@ -104,9 +105,33 @@ def test_a_run_that_names_none_is_told_which_version_it_may_have_begun_on(
     root, before, after = updated
     assert keys(taskset(root)) == keys(taskset(root, after)) != keys(taskset(root, before))
     (said,) = warnings(caplog)
-    assert said.startswith(f"{root} was updated: tasks are drawn from version {after}")
-    assert f'fingerprint = "{before}"' in said
+    assert said.startswith(f"{root} has more than one version: tasks are drawn from {after}")
+    assert f"which replaced {before}." in said
     assert f"{root}/manifests" in said
+    assert said.endswith(f'To be able to resume this run, set fingerprint = "{after}"')
+    assert next(iter(taskset(root))).data.store == after  # where the warning says it stands
+
+
+def test_a_store_that_was_rolled_back_warns_too(
+    updated: tuple[Path, str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    root, before, after = updated
+    shutil.copy(root / "manifests" / f"{before}.json", root / "manifest.json")
+    assert keys(taskset(root)) == keys(taskset(root, before)) != keys(taskset(root, after))
+    (said,) = warnings(caplog)
+    assert said.startswith(f"{root} has more than one version: tasks are drawn from {before}.")
+    assert "replaced" not in said
+
+
+def test_a_store_whose_versions_cannot_be_listed_is_drawn_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Files, folder: str) -> list[str]:
+        raise StoreError(f"cannot read {folder}: access denied")
+
+    versions(tmp_path / "S", "2017-06-30")
+    monkeypatch.setattr(Files, "names", refuse)
+    assert keys(taskset(tmp_path / "S"))
 
 
 def test_a_store_of_one_version_needs_no_warning(

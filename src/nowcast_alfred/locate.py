@@ -7,11 +7,12 @@ fingerprint: an env worker scores thousands of rollouts on one mapping.
 from __future__ import annotations
 
 import fcntl
-import logging
 import os
 from functools import lru_cache
 from pathlib import Path
 
+from .errors import StoreError
+from .logs import get_logger
 from .sources import synthetic
 from .store import SeriesInput, VintageStore, open_store, publish
 from .store.files import Files, cache_folder
@@ -20,7 +21,7 @@ from .store.reader import read_manifest
 
 STORE_VARIABLE = "NOWCAST_ALFRED_STORE"
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 def store_uri(configured: str | None = None) -> str:
@@ -44,8 +45,8 @@ def drawn_from(uri: str, fingerprint: str | None) -> VintageStore:
     """The version that tasks are drawn from: the one named, else the one in force.
 
     A stream's positions mean other tasks on another version, and whoever resumes by position
-    cannot tell. So where no version is named and the store has had an earlier one, a warning
-    names both.
+    cannot tell. So where no version is named and the store has others, earlier ones or those from
+    before a roll-back, a warning names the one in force and tells where a run's own stands.
 
     Raises
     ------
@@ -54,19 +55,32 @@ def drawn_from(uri: str, fingerprint: str | None) -> VintageStore:
     """
     store = opened(uri, fingerprint)
     if fingerprint is None:
-        earlier = read_manifest(Files(uri), store.fingerprint).previous
-        if earlier is not None:
+        files = Files(uri)
+        replaced = read_manifest(files, store.fingerprint).previous
+        if replaced is not None or _has_others(files, store.fingerprint):
             logger.warning(
-                "%s was updated: tasks are drawn from version %s, which replaced %s. To resume a "
-                'run that began before the update, set fingerprint = "%s" (older versions: %s); '
-                "to be able to resume this one, name its version likewise",
+                "%s has more than one version: tasks are drawn from %s%s. To resume a run that "
+                "began on another, set fingerprint to that one: a run's traces name it in "
+                "task.data.store, and all are in %s. To be able to resume this run, set "
+                'fingerprint = "%s"',
                 store.shown,
                 store.fingerprint,
-                earlier,
-                earlier,
-                Files(uri).where(VERSIONS),
+                f", which replaced {replaced}" if replaced else "",
+                files.where(VERSIONS),
+                store.fingerprint,
             )
     return store
+
+
+def _has_others(files: Files, fingerprint: str) -> bool:
+    """Whether a store keeps other versions; not known where its folder may not be listed."""
+    try:
+        return any(
+            name.endswith(".json") and name != f"{fingerprint}.json"
+            for name in files.names(VERSIONS)
+        )
+    except StoreError:
+        return False
 
 
 @lru_cache(maxsize=1)

@@ -8,7 +8,6 @@ the as-of date; the outcome is read when the agent has ended.
 from __future__ import annotations
 
 import copy
-import logging
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Self
@@ -21,13 +20,14 @@ from .choice import baseline_on, known_on
 from .data import NowcastData, NowcastState, NowcastTaskConfig, NowcastTrace
 from .errors import ConfigError
 from .locate import opened, store_uri
+from .logs import get_logger
 from .opaque import agent_view, as_shown, key_of, rescaling
 from .periods import Units, iso, label, to_days
 from .rewards import INFO, Scored
 from .store import AsOfView, VintageStore
 from .stream import Draw
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 class NowcastTask(Scored, vf.Task[NowcastData, NowcastState, NowcastTaskConfig]):

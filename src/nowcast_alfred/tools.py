@@ -27,6 +27,7 @@ from . import served
 from .data import NowcastState
 from .errors import QueryError
 from .locate import opened, store_uri
+from .logs import get_logger
 from .opaque import agent_view
 from .periods import to_days
 from .store import AsOfView, VintageStore
@@ -42,7 +43,7 @@ refused would then tell what comes after its date."""
 
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
-logger = logging.getLogger(__name__)
+logger = get_logger(__name__)
 
 
 class CatalogToolsetConfig(vf.SharedToolsetConfig):

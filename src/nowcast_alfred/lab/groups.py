@@ -17,6 +17,8 @@ Groups = Mapping[str, Sequence[float]]
 
 Z95 = 1.959963984540054
 """The 97.5 % quantile of the standard normal."""
+TIE = 1e-9
+"""Rewards nearer than this are equal."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,15 @@ def gather(names: Iterable[str], values: Iterable[T]) -> dict[str, list[T]]:
     for name, value in zip(names, values, strict=True):
         groups.setdefault(name, []).append(value)
     return groups
+
+
+def is_tied(rewards: Sequence[float]) -> bool:
+    """Whether the rewards of a group are all equal, so that it holds nothing to learn.
+
+    >>> is_tied([0.3, 0.3, 0.3])
+    True
+    """
+    return max(rewards) - min(rewards) <= TIE
 
 
 def mean(values: Sequence[float]) -> float | None:

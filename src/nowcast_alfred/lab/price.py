@@ -23,7 +23,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..errors import ConfigError, InputError
-from .groups import gather, standard_error
+from .groups import gather, is_tied, standard_error
 from .traces import STAGES, Rollout
 
 DEFAULT_PRICES = Path(__file__).with_name("prices.toml")
@@ -241,7 +241,21 @@ def _notes(
         notes.append("traces are not priced: their size is not known without a run")
     elif len({r.group for r in rollouts}) < 2:
         notes.append("one group shows no spread, so there is no range for a run")
-    return [*notes, "GPU hours and tokens are not priced"]
+    return [*notes, *_about_ties(rollouts), "GPU hours and tokens are not priced"]
+
+
+def _about_ties(rollouts: Sequence[Rollout]) -> list[str]:
+    """What a trainer that replaces groups without a difference generates beside its batch."""
+    scored = [r for r in rollouts if r.ok]
+    groups = gather((r.group for r in scored), (r.reward for r in scored)).values()
+    compared = [rewards for rewards in groups if len(rewards) > 1]
+    tied = sum(map(is_tied, compared))
+    if not tied:
+        return []
+    text = f"{tied} of {len(compared)} groups of the run are tied: a trainer that replaces them "
+    if tied == len(compared):
+        return [text + "never fills a batch"]
+    return [text + f"pays {len(compared) / (len(compared) - tied):.1f} x the sums for the run"]
 
 
 def _about_boxes(sandbox: Sandbox, timed: Sequence[Rollout]) -> list[str]:

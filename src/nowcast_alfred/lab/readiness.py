@@ -9,7 +9,8 @@ not help)?
 
 A share decides when its 95 % interval, with each *group* as one observation, lies on one side of
 its line, or is known to within `MARGIN`; before that there is no verdict, and the run says how many
-groups it lacks. The lines are conventions, so every reason carries its figures.
+groups it lacks. A fault of the setup needs no such care: it is named on `LEAST_GROUPS`, and where
+nothing worked at all on one. The lines are conventions, so every reason carries its figures.
 """
 
 from __future__ import annotations
@@ -21,7 +22,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..errors import InputError
-from .groups import Components, components, gather, mean, share_interval, standard_error
+from .groups import (
+    TIE,
+    Components,
+    components,
+    gather,
+    is_tied,
+    mean,
+    share_interval,
+    standard_error,
+)
 from .traces import Rollout
 
 Outcome = Literal["start with RL", "warm-start on format first", "fix the setup", "no verdict yet"]
@@ -40,8 +50,6 @@ LEAST_GROUPS = 8
 """No verdict on fewer: prime-rl's smallest step is as large."""
 MARGIN = 0.1
 """A share known to plus or minus this is judged as it stands, however near the line."""
-TIE = 1e-9
-"""Rewards nearer than this are equal."""
 
 RANGES: dict[str, tuple[float, float]] = {
     "beats_baseline": (-1.0, 1.0),
@@ -94,6 +102,7 @@ class Facts:
     lookups: float | None
     tool_calls: int
     tool_errors: int
+    tool_refusals: dict[str, int]
     cut_short: float | None
     truncated: float | None
     stops: dict[str, int]
@@ -151,7 +160,7 @@ def facts_of(rollouts: Sequence[Rollout]) -> Facts:
         variance=components({name: [r.reward for r in g] for name, g in groups.items()}),
         format_variance=_format_variance(compared),
         compared=len(compared),
-        tied=_counted(_why_tied(group) for group in compared if _is_tied(group)),
+        tied=_counted(_why_tied(group) for group in compared if is_tied([r.reward for r in group])),
         zero_advantage=_share(abs(r.reward - _centre(g)) <= TIE for g in compared for r in g),
         unit_reward=mean([unit(weights, r) for r in scored]) if _known(weights) else None,
         band_reward=band_reward,
@@ -159,7 +168,8 @@ def facts_of(rollouts: Sequence[Rollout]) -> Facts:
         band_error=standard_error(mapped),
         lookups=_average(scored, "lookups"),
         tool_calls=sum(r.tool_calls for r in rollouts),
-        tool_errors=sum(r.tool_errors for r in rollouts),
+        tool_errors=sum(len(r.tool_errors) for r in rollouts),
+        tool_refusals=_counted(text for r in rollouts for text in r.tool_errors),
         cut_short=_share(_cut(r) and not _parsed(r) for r in scored),
         truncated=_share(r.truncated for r in scored),
         stops=_counted(r.stop or "none recorded" for r in rollouts),
@@ -192,7 +202,11 @@ def judge(facts: Facts) -> Verdict:
     """The verdict on a run, with its reasons."""
     faults = _faults(facts)
     if faults or facts.parsed is None:
-        return Verdict("fix the setup", tuple(faults))
+        texts = [text for text, _ in faults]
+        some = all(share < 1.0 for _, share in faults)
+        if some and (more := LEAST_GROUPS - facts.groups) > 0:
+            return _too_few(facts, more, texts)
+        return Verdict("fix the setup", tuple(texts))
     said = _what_replies_hold(facts)
     if (more := groups_needed(facts.parsed, LEAST_PARSED) - facts.groups) > 0:
         return _too_few(facts, more, said)
@@ -221,24 +235,31 @@ def _too_few(facts: Facts, more: int, said: Sequence[str]) -> Verdict:
     return Verdict("no verdict yet", (*said, text), more)
 
 
-def _faults(facts: Facts) -> list[str]:
-    """What is wrong with the rollouts as such."""
+def _faults(facts: Facts) -> list[tuple[str, float]]:
+    """What is wrong with the rollouts as such: sentences, each with the share that is wrong."""
     found = []
     if facts.failed > MOST_FAILED * facts.rollouts:
-        found.append(
+        text = (
             f"{facts.failed} of {facts.rollouts} rollouts failed ({_listed(facts.errors)}); the "
             f"first: {facts.first_error.splitlines()[0]}"
         )
+        found.append((text, facts.failed / facts.rollouts))
     if facts.tool_errors and facts.tool_errors >= MOST_CUT * facts.tool_calls:
-        found.append(
-            f"{facts.tool_errors} of {facts.tool_calls} tool calls answered with an error: look at "
-            "the tool messages of a trace"
+        often, count = next(iter(facts.tool_refusals.items()))
+        text = (
+            f"{facts.tool_errors} of {facts.tool_calls} tool calls answered with an error, "
+            f"{count} of them with: {often}"
         )
-    if facts.cut_short is not None and facts.cut_short >= MOST_CUT:
-        found.append(
-            f"{facts.cut_short:.0%} of the rollouts were cut short before a forecast (stops: "
-            f"{_listed(facts.stops)}): raise max_turns, max_tokens or the time limits"
-        )
+        found.append((text, facts.tool_errors / facts.tool_calls))
+    if facts.cut_short and facts.parsed is not None:
+        whole = facts.parsed / (1.0 - facts.cut_short) if facts.cut_short < 1 else 0.0
+        if facts.cut_short >= MOST_CUT or facts.parsed < LEAST_PARSED <= whole:
+            text = (
+                f"{facts.cut_short:.0%} of the rollouts were cut short before a forecast (stops: "
+                f"{_listed(facts.stops)}), and {whole:.0%} of the others hold a well-formed one: "
+                "raise max_turns, max_tokens or the time limits"
+            )
+            found.append((text, facts.cut_short))
     return found
 
 
@@ -323,11 +344,6 @@ def _grouped(rollouts: Sequence[Rollout]) -> dict[str, list[Rollout]]:
 
 def _centre(group: Sequence[Rollout]) -> float:
     return math.fsum(r.reward for r in group) / len(group)
-
-
-def _is_tied(group: Sequence[Rollout]) -> bool:
-    rewards = [r.reward for r in group]
-    return max(rewards) - min(rewards) <= TIE
 
 
 def _why_tied(group: Sequence[Rollout]) -> str:

@@ -20,6 +20,8 @@ STAGES = ("boot", "setup", "agent", "finalize", "scoring")
 """The stages of a rollout in their order; its box lives through all of them."""
 LIMITS = ("max_turns", "max_input_tokens", "max_output_tokens", "max_total_tokens")
 """Stop conditions by which verifiers cuts a conversation short."""
+TOOL_ERRORS = ("error:", "Error executing tool")
+"""How an answer begins that is none: from our tools and verifiers' harnesses, or as MCP words it."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Rollout:
     """One rollout of a run.
 
     `group` is what the rollouts of one task share. `stages` are seconds. `size` is the bytes of the
-    record in the file. `tool_errors` counts those of the `tool_calls` that answered with an error.
+    record in the file. `tool_errors` are the first lines of the answers to `tool_calls` that are an error.
     `runtime` is the box as verifiers recorded it.
     """
 
@@ -45,7 +47,7 @@ class Rollout:
     truncated: bool = False
     tokens: tuple[int, int] = (0, 0)
     tool_calls: int = 0
-    tool_errors: int = 0
+    tool_errors: list[str] = field(default_factory=list)
     runtime: dict[str, Any] = field(default_factory=dict)
     size: int = 0
     model: str = ""
@@ -140,11 +142,11 @@ def _truncated(trace: dict[str, Any]) -> bool:
     return bool(calls) and calls[-1].get("finish_reason") == "length"
 
 
-def _tools(trace: dict[str, Any]) -> tuple[int, int]:
-    """How many tool calls were answered, and how many of them with an error."""
+def _tools(trace: dict[str, Any]) -> tuple[int, list[str]]:
+    """How many tool calls were answered, and the first lines of the answers that are an error."""
     messages = [node.get("message") or {} for node in trace.get("nodes") or []]
     texts = [str(m.get("content") or "") for m in messages if m.get("role") == "tool"]
-    return len(texts), sum(text.startswith("Error executing tool") for text in texts)
+    return len(texts), [t.partition("\n")[0][:200] for t in texts if t.startswith(TOOL_ERRORS)]
 
 
 def _message(error: dict[str, Any]) -> str:
