@@ -142,7 +142,13 @@ def test_damage_ends_with_status_1_and_the_file(files: Path) -> None:
         (["report", "S", "--output", "rows.csv/report.html"], "--output rows.csv"),
         (["store", "merge", "ALL", "S", "--prefer", "A"], "write SERIES=STORE"),
         (build("rtdsm"), "--contact"),
-        (["readiness", "."], "not the folder of a vf-eval run"),
+        (["readiness", "."], "give the folder of a vf-eval run"),
+        (["store", "info", "rows.csv"], "rows.csv is or lies in a file; a store is a folder"),
+        (["sample", "--store", "rows.csv/S"], "is or lies in a file"),
+        (["store", "synth", "rows.csv"], "rows.csv: it is or lies in a file; name a folder"),
+        (["backtest", "--source", "near"], "name its TOML with --config"),
+        (["sample", "--config", "typo.toml"], "splitt: unknown setting; valid ones: as_of_max"),
+        (["sample", "--config", "typo.toml"], "'train', 'eval' or 'all', not 'test'"),
         (["view", "2020-03-31", "B", "--store", "S"], "no series 'B'"),
         (["view", "2020-03-31", "A", "--search", "b", "--store", "S"], "not both"),
     ],
@@ -155,6 +161,7 @@ def test_wrong_use_ends_with_status_2_and_says_what_to_do(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     make_store(files)
+    (files / "typo.toml").write_text('[taskset]\nsplitt = "train"\nsplit = "test"\n')
     monkeypatch.chdir(files)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr("sys.argv", ["nowcast-alfred", *arguments])

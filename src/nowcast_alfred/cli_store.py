@@ -321,7 +321,7 @@ def store_diff(
 
 def _version(text: str) -> Any:
     """A store, at the version that a text names by the start of its fingerprint."""
-    marked = re.fullmatch(r"(.+)@([0-9a-f]{4,64})", text)
+    marked = re.fullmatch(r"(.+)@([0-9a-f]{1,64})", text)
     place = store_uri(marked[1] if marked else text)
     return open_store(place, full_fingerprint(Files(place), marked[2]) if marked else None)
 

@@ -6,6 +6,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from ..errors import ConfigError
 from ..rewards import outcome
 from ..taskset import NowcastConfig, NowcastTaskset
@@ -34,7 +36,8 @@ def read_settings(
     sources = document.get("orchestrator", {}).get("train", {}).get("source", [])
     if not sources:
         if source is not None:
-            raise ConfigError(f"--source {source}: {path} has no [[orchestrator.train.source]]")
+            lacking = f"{path} has none" if path else "name its TOML with --config"
+            raise ConfigError(f"--source {source}: a train source of a training run; {lacking}")
         settings = {} if path is None else settings_of(document, path)
         return taskset_of(settings, path or "settings", store)
     named = {str(one.get("name", place)): one for place, one in enumerate(sources)}
@@ -72,8 +75,25 @@ def taskset_of(settings: dict[str, Any], where: object, store: str | None = None
         settings = {**settings, "store": store}
     try:
         return NowcastTaskset(NowcastConfig.model_validate(settings))
+    except ValidationError as error:
+        raise ConfigError(f"{where}: {_plainly(error)}") from None
     except ValueError as error:
         raise ConfigError(f"{where}: {error}") from None
+
+
+def _plainly(error: ValidationError) -> str:
+    """What pydantic found, a clause a setting, with the valid names where one is unknown."""
+    clauses = []
+    for fault in error.errors():
+        name, text = ".".join(map(str, fault["loc"])), fault["msg"]
+        if fault["type"] == "extra_forbidden":
+            text = "unknown setting"
+            if len(fault["loc"]) == 1:
+                text += f"; valid ones: {', '.join(sorted(NowcastConfig.model_fields))}"
+        elif fault["type"] != "value_error":
+            text += f", not {str(fault['input'])[:60]!r}"
+        clauses.append(f"{name}: {text}" if name else text)
+    return "; ".join(clauses)
 
 
 def take(taskset: NowcastTaskset, start: int, count: int) -> tuple[list[dict[str, Any]], int]:

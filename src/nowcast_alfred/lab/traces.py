@@ -21,7 +21,7 @@ STAGES = ("boot", "setup", "agent", "finalize", "scoring")
 LIMITS = ("max_turns", "max_input_tokens", "max_output_tokens", "max_total_tokens")
 """Stop conditions by which verifiers cuts a conversation short."""
 TOOL_ERRORS = ("error:", "Error executing tool")
-"""How an answer begins that is none: from our tools and verifiers' harnesses, or as MCP words it."""
+"""How an answer that is none begins: from our tools and verifiers' harnesses, or as MCP says."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Rollout:
     """One rollout of a run.
 
     `group` is what the rollouts of one task share. `stages` are seconds. `size` is the bytes of the
-    record in the file. `tool_errors` are the first lines of the answers to `tool_calls` that are an error.
-    `runtime` is the box as verifiers recorded it.
+    record in the file. `tool_errors` are the first lines of those answers to tool calls that are an
+    error. `runtime` is the box as verifiers recorded it.
     """
 
     ok: bool
@@ -64,8 +64,8 @@ def read_run(folder: str | Path) -> list[Rollout]:
     path = Path(folder) / TRACES
     if not path.exists():
         raise InputError(
-            f"{path} is missing: {folder} is not the folder of a vf-eval run, which vf-eval names "
-            "in its line `results: ...`"
+            f"{path} is missing: give the folder of a vf-eval run, such as outputs/NAME, which "
+            "holds a traces.jsonl and which vf-eval names as its output"
         )
     rollouts: list[Rollout] = []
     # Lines of bytes: `str.splitlines` would also cut at U+2028, which a reply may hold.

@@ -43,7 +43,10 @@ class Files:
                 reason = str(error).replace(self.uri, self.shown)
                 raise StoreNotFound(f"cannot open {self.shown}: {reason}") from None
         else:
-            self._fs, self._root = pafs.LocalFileSystem(), str(Path(self.uri).absolute())
+            place = Path(self.uri).absolute()
+            if any(part.is_file() for part in (place, *place.parents)):
+                raise StoreNotFound(f"{self.shown} is or lies in a file; a store is a folder")
+            self._fs, self._root = pafs.LocalFileSystem(), str(place)
 
     def where(self, name: str) -> str:
         """The place of a file, for messages."""
@@ -134,6 +137,10 @@ def exclusive(root: Path, name: str, doing: str) -> Iterator[None]:
     try:
         root.mkdir(parents=True, exist_ok=True)
         handle = (root / name).open("w")
+    except (FileExistsError, NotADirectoryError):
+        raise StoreError(
+            f"cannot write to {root}: it is or lies in a file; name a folder"
+        ) from None
     except OSError as error:
         raise StoreError(f"cannot write to {root}: {error}") from None
     with handle:
