@@ -455,6 +455,15 @@ def test_a_distribution_that_is_not_there_is_wrong_use(place: str, tmp_path: Pat
         audit_files.check(opened(place), [tmp_path / "none.whl"])
 
 
+@pytest.mark.parametrize("content", [b"", b"\0garbage\xff" * 300, b"print('no archive')\n"])
+def test_a_distribution_that_is_no_archive_is_wrong_use(
+    place: str, tmp_path: Path, content: bytes
+) -> None:
+    (tmp_path / "x.whl").write_bytes(content)
+    with pytest.raises(InputError, match=r"x\.whl: is no wheel or sdist"):
+        audit_files.check(opened(place), [tmp_path / "x.whl"])
+
+
 # --- The task channel
 
 
@@ -574,7 +583,7 @@ def judged(tmp_path: Path, place: str, **settings: str) -> tuple[Finding, Findin
     path = tmp_path / "run.toml"
     defaults = {"push": "false", "closed": "true", "harness": "bash", "runtime": "docker"}
     path.write_text(TOML.format_map({**defaults, **settings}))
-    (source,) = audit_run.read_sources(path)
+    (source,) = audit_run.read_sources(path).own
     built = taskset_of(source.settings, path, place)
     return audit_run.network(built, source.agents), audit_run.box(source)
 
@@ -606,21 +615,21 @@ def test_an_upload_of_traces_is_noted(place: str, tmp_path: Path) -> None:
 
 
 def test_without_a_config_no_runtime_is_judged(case: Case) -> None:
-    (source,) = audit_run.read_sources(None)
+    (source,) = audit_run.read_sources(None).own
     assert audit_run.box(source).status == "not checked"
     assert audit_run.network(case.taskset, source.agents).status == "closed"
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("[etv]*/*.toml")), ids=str)
 def test_every_shipped_run_keeps_its_agents_boxed(path: Path) -> None:
-    for source in audit_run.read_sources(path):
+    for source in audit_run.read_sources(path).own:
         built = taskset_of(source.settings, path)
         found = [audit_run.network(built, source.agents), audit_run.box(source)]
         assert not [finding for finding in found if finding.status == "open"], path
 
 
 def test_a_training_toml_is_read_source_by_source() -> None:
-    sources = audit_run.read_sources(ROOT / "configs/train/tools.toml")
+    sources = audit_run.read_sources(ROOT / "configs/train/tools.toml").own
     assert [source.name for source in sources][:2] == ["train: nowcast-train", "eval: nowcast-eval"]
     assert {source.settings["split"] for source in sources} == {"train", "eval"}
 

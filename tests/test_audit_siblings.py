@@ -112,13 +112,69 @@ RESCALED = {
 
 
 @pytest.mark.parametrize("how", RESCALED)
-def test_a_rescaled_copy_is_open_if_it_comes_first(tmp_path: Path, how: str) -> None:
-    early = found_in(tmp_path / "early", {"A": (A, 10), "Z": (RESCALED[how], 9)})
+def test_a_rescaled_predictor_is_open_if_it_comes_first(tmp_path: Path, how: str) -> None:
+    roles = {"Z": "predictor"}
+    early = found_in(tmp_path / "early", {"A": (A, 10), "Z": (RESCALED[how], 9)}, roles)
     (line,) = early.evidence["published earlier"]
-    assert line.startswith("A follows Z: ")
-    same = found_in(tmp_path / "same", {"A": (A, 10), "Z": (RESCALED[how], 10)})
+    assert line.startswith("A rescales Z: ")
+    same = found_in(tmp_path / "same", {"A": (A, 10), "Z": (RESCALED[how], 10)}, roles)
     assert same.status == "closed"
-    assert set(same.evidence["published no earlier"]) == {"A follows Z", "Z follows A"}
+    assert same.evidence["published no earlier"] == ["A rescales Z"]
+
+
+@pytest.mark.parametrize("lag", [10, 15])
+@pytest.mark.parametrize("how", RESCALED)
+def test_a_target_in_another_unit_is_one_target_under_two_ids(
+    tmp_path: Path, how: str, lag: int
+) -> None:
+    panel: Panel = {"A": (A, 10), "B": (B, 10), "Z": (RESCALED[how], lag)}
+    found = found_in(tmp_path / "both", panel)
+    assert found.evidence["one target under two ids"] == ["A rescales Z"]
+    assert found.status == "open"
+    held = found_in(tmp_path / "held", panel, holdout_series=["A"])
+    assert (held.status, 'exclude_series = ["Z"]' in held.advice) == ("open", True)
+    done = found_in(tmp_path / "done", panel, holdout_series=["A"], exclude_series=["Z"])
+    assert done.status == "closed"
+
+
+def test_of_a_held_out_pair_neither_is_trained_on(tmp_path: Path) -> None:
+    panel: Panel = {"A": (A, 10), "B": (B, 10), "Z": (RESCALED["negative"], 10)}
+    assert found_in(tmp_path, panel, holdout_series=["A", "Z"]).status == "closed"
+
+
+def test_a_rescaled_copy_with_a_break_is_found(tmp_path: Path) -> None:
+    broken = [-2 * a + (900 if i in (70, 71, 72) else 0) for i, a in enumerate(A)]
+    found = found_in(tmp_path, {"A": (A, 10), "Z": (broken, 10)})
+    assert found.evidence["one target under two ids"] == ["A rescales Z"]
+
+
+def near(levels: list[float], share: int) -> list[float]:
+    """Twice some levels, give or take up to so many hundredths of their usual change."""
+    return [2 * a + 40 * number(f"near/{i}", share) / 100 for i, a in enumerate(levels)]
+
+
+STEP = [100.0 + i // 18 for i in range(COUNT)]
+OTHERS: dict[str, Panel] = {
+    "alike": {"A": (A, 10), "Z": (near(A, 60), 10)},
+    "trends": {
+        "A": ([100.0 + 3 * i for i in range(COUNT)], 10),
+        "Z": ([50.0 + 7 * i for i in range(COUNT)], 10),
+    },
+    "steps": {"A": (STEP, 10), "Z": ([3 * x for x in STEP], 10)},
+    "two values": {
+        "A": ([float(i % 2) for i in range(COUNT)], 10),
+        "Z": ([5.0 - 2 * (i % 2) for i in range(COUNT)], 10),
+    },
+    "changes of": {"A": (A, 10), "Z": ([0.0, *np.diff(A).tolist()], 10)},
+    "short overlap": {"A": (A, 10), "Z": ([-2 * a for a in A[:20]] + C[20:], 10)},
+}
+
+
+@pytest.mark.parametrize("which", OTHERS)
+def test_series_that_only_look_alike_are_not_one_target(tmp_path: Path, which: str) -> None:
+    found = found_in(tmp_path, {**OTHERS[which], "B": (B, 10)})
+    assert "one target under two ids" not in found.evidence
+    assert found.status == "closed"
 
 
 def test_a_rate_in_more_digits_is_a_copy(tmp_path: Path) -> None:

@@ -1,14 +1,15 @@
 """The audit: every route to the answer as a check with evidence.
 
 A run's TOML may hold several tasksets (training and evaluation); each is audited with its own
-settings. Where the network policy itself is at fault no task can be
-built, so the other checks then go on with `closed_egress = false`, which changes no draw.
+settings, and those of other packages are named as skipped. Where the network policy itself is at
+fault no task can be built, so the other checks then go on with `closed_egress = false`, which
+changes no draw.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,8 @@ def run(
         If the TOML holds no taskset, or a setting is wrong.
     """
     sources = audit_run.read_sources(config)
-    return [
+    others = [audit_run.others(sources.skipped)] if sources.skipped else []
+    reports = [
         audit(
             source,
             taskset_of(source.settings, source.name or "settings", store),
@@ -89,8 +91,9 @@ def run(
             progress or (lambda what, steps: None),
             served,
         )
-        for source in sources
+        for source in sources.own
     ]
+    return [replace(one, findings=[*one.findings, *others]) for one in reports]
 
 
 def audit(
@@ -118,11 +121,12 @@ def audit(
     served = audit_served.check(case, step, sample)
     progress("channel", audit_channel.SAMPLE)
     channel = audit_channel.check(case, step)
+    units = {key: each.role.transform for key, each in case.stream.space.series.items()}
     findings = [
         dates,
         served,
         audit_siblings.check(case),
-        audit_files.check(case.store, dists),
+        audit_files.check(case.store, dists, units),
         channel,
         network,
         audit_run.box(source),

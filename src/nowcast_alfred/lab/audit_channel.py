@@ -1,19 +1,19 @@
 """Does a task, its state or its trace hold the answer? Every field against the first release.
 
 What crosses the wire to env workers, what the tool server is told and what a trace holds before
-the agent has ended is taken apart into its numbers, those in texts included. A number that is the
-first release now and then is chance; in more than half of the draws in which the view does not
-hold it anyway, it is the answer. The words about a series (title, units and the like) are looked
-through for every draw: they are no vintages, so a number written into them is there on any day.
+the agent has ended is taken apart into its numbers, those in texts included. Each is compared with
+the first release at the precision it is written with. A number that is the first release now and
+then is chance; in more than half of the draws that can tell, it is the answer. A draw cannot tell
+for a field whose number a value of the view rounds to as well, or whose number has one digit. The
+words about a series (title, units and the like) are looked through for every draw, to eight
+digits: they are no vintages, so a number written into them is there on any day.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 import re
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import verifiers.v1 as vf
@@ -26,6 +26,7 @@ from ..stream import Draw, describe
 from ..task import NowcastTask
 from .audit_case import Case, Finding, Step
 from .audit_files import DATES
+from .audit_numbers import FEWEST, NUMBERS, Printed, numbers_in, same, ungrouped
 from .audit_served import Box
 
 ROUTE = "the task channel and the trace"
@@ -41,12 +42,14 @@ KNOWN = {
 }
 """The fields looked at by those who designed them; others are named."""
 BASE = re.compile(r"[-+]?(?:100|1[89]\d\d|20\d\d)")
-NUMBERS = re.compile(r"[-+\u2212]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+Answers = list[tuple[float, list[float]]]
+"""The first release in each form it could be told in, and what the view holds in that form."""
 
 
 def check(case: Case, step: Step, sample: int = SAMPLE) -> Finding:
     """Look for the first release in every field of data, state and trace."""
     hits: Counter[str] = Counter()
+    unclear: Counter[str] = Counter()
     examples: dict[str, str] = {}
     strange: set[str] = set()
     looked = 0
@@ -61,23 +64,28 @@ def check(case: Case, step: Step, sample: int = SAMPLE) -> Finding:
         }
         if not foreseen(case, draw, data.transform, y):
             looked += 1
-            told_as = {y, data.shown.shown(y) if data.shown else y}
-            for name in fields_with(told_as, {"trace": trace, "state": trace.state}):
+            told, coarse = fields_with(
+                answers_of(case, draw, data, y), {"trace": trace, "state": trace.state}
+            )
+            unclear.update(coarse)
+            for name, number in told.items():
                 hits[name] += 1
-                examples.setdefault(name, f"{name} holds {y:.8g}: {describe(draw)}")
+                holds = f"{name} holds {number.value:.8g} where {y:.8g} is the first release"
+                examples.setdefault(name, f"{holds}: {describe(draw)}")
         step()
+    of = {name: looked - unclear[name] for name in hits}
+    told_by = [name for name, count in hits.items() if count >= LEAST and 2 * count > of[name]]
+    most = max((hits[name] / of[name] for name in hits if of[name] >= LEAST), default=0.0)
     words = hinted(case)
-    told = [name for name, count in hits.items() if count >= LEAST and 2 * count > looked]
-    most = max(hits.values(), default=0) / looked if looked else 0.0
     evidence: dict[str, Any] = {"draws": looked, "largest share of any field": round(most, 3)}
     if strange:
         evidence["fields not known here"] = sorted(strange)
-    if told:
-        evidence |= {"fields": sorted(told), "first": examples[min(told)]}
+    if told_by:
+        evidence |= {"fields": sorted(told_by), "first": examples[min(told_by)]}
     if words:
         evidence |= {"metadata": words[:20]}
     advice = []
-    if told:
+    if told_by:
         advice.append(
             "take the outcome out of what is built before the agent has ended; scoring reads the "
             "store"
@@ -88,7 +96,7 @@ def check(case: Case, step: Step, sample: int = SAMPLE) -> Finding:
         ROUTE,
         "open" if advice else "closed" if looked >= LEAST else "not checked",
         "numbers of every field of TaskData, State and the trace after set-up, and of the "
-        "metadata, against the first release, where the view does not hold it",
+        "metadata, against the first release as written, where the view does not hold it",
         evidence,
         "; ".join(advice),
     )
@@ -99,7 +107,9 @@ def hinted(case: Case) -> list[str]:
     found = []
     for draw in case.draws:
         meta = case.store.meta_on(draw.series_id, draw.as_of)
-        said = [float(text.replace("\u2212", "-")) for text in telling(" ".join(texts_of(meta)))]
+        words = " ".join(texts_of(meta))
+        texts = {*telling(words), *telling(ungrouped(words))}
+        said = [float(text.replace("\u2212", "-")) for text in texts]
         if not said:
             continue
         units = case.stream.space.series[draw.series_id].role.transform
@@ -148,30 +158,37 @@ def foreseen(case: Case, draw: Draw, units: Units, y: float) -> bool:
     return any(same(y, number) for number in known.value[-RECENT:].tolist())
 
 
-def fields_with(answers: set[float], records: dict[str, Any]) -> set[str]:
-    """The fields of some records, at most three names deep, that hold one of some numbers."""
-    found = set()
-    for name, record in records.items():
-        for path, number in numbers_in(record.model_dump(mode="json"), (name,)):
-            if any(same(y, number) for y in answers):
-                found.add(".".join(path[1:4] if name == "trace" else path[:3]))
-    return found
+def answers_of(case: Case, draw: Draw, data: NowcastData, y: float) -> Answers:
+    """The first release as it is and as shown, each with what the view holds in the same form."""
+    view = case.store.view(iso(draw.as_of))
+    known = view.observations(draw.series_id, units=data.transform).value[-RECENT:].tolist()
+    level = view.observations(draw.series_id).value[-RECENT:].tolist()
+    answers = [(y, [*known, *level])]
+    if data.shown:
+        answers.append((data.shown.shown(y), [data.shown.shown(value) for value in known]))
+    return answers
 
 
-def numbers_in(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], float]]:
-    """Every number in a record, those in its texts included, with the names that lead to it."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from numbers_in(inner, (*path, str(key)))
-    elif isinstance(value, list):
-        for inner in value:
-            yield from numbers_in(inner, path)
-    elif isinstance(value, str):
-        yield from ((path, float(text.replace("\u2212", "-"))) for text in NUMBERS.findall(value))
-    elif isinstance(value, int | float):
-        yield path, float(value)
+def fields_with(answers: Answers, records: dict[str, Any]) -> tuple[dict[str, Printed], set[str]]:
+    """The fields of some records, at most three names deep, that hold an answer, with the number;
+    and those whose number may be the answer and may be another."""
+    told: dict[str, Printed] = {}
+    unclear: set[str] = set()
+    for record, content in records.items():
+        for path, number in numbers_in(content.model_dump(mode="json"), (record,)):
+            for y, known in answers:
+                if number.is_rounded(y):
+                    name = ".".join(path[1:4] if record == "trace" else path[:3])
+                    if tells(number, y, known):
+                        told.setdefault(name, number)
+                    else:
+                        unclear.add(name)
+    return told, unclear - set(told)
 
 
-def same(y: float, number: float) -> bool:
-    """Whether a number is the outcome as printed to eight digits."""
-    return math.isclose(y, number, rel_tol=1e-7, abs_tol=1e-12)
+def tells(number: Printed, y: float, known: list[float]) -> bool:
+    """Whether a number that may be the answer can be nothing else: not a value of the view,
+    rounded alike, and not zero, and not a single digit unless that is all of the answer."""
+    if same(y, number.value):
+        return number.digits > 0
+    return number.digits >= FEWEST and not any(number.is_rounded(value) for value in known)

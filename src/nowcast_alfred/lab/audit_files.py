@@ -3,7 +3,8 @@
 verifiers copies the whole installed package, or the sdist of the source project, into a box when a
 tool server is colocated. So every file of them is opened, archives within archives too: data
 formats are known by their first bytes as well as by name, and text by holding consecutive values
-of a series of the store.
+of a series of the store: its levels, or the first releases that tasks ask for, in the transform of
+the series and as printed in full or to the decimals of its levels.
 """
 
 from __future__ import annotations
@@ -12,19 +13,23 @@ import bz2
 import gzip
 import io
 import lzma
+import math
 import re
 import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import numpy as np
 
+from .. import baselines
 from ..errors import InputError
+from ..periods import Days, Floats, Units, iso
 from ..served import number
 from ..store import VintageStore
 from .audit_case import Finding
+from .audit_numbers import ungrouped
 
 ROUTE = "an answer file in the box"
 PACKAGE = "nowcast-alfred"
@@ -58,15 +63,27 @@ DATES = re.compile(r"\b\d{4}-\d\d(?:-\d\d)?\b|\b\d{1,2}/\d{1,2}/\d{2,4}\b|\b\d{4
 NUMBERS = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])")
 
 
-def check(store: VintageStore, dists: list[Path]) -> Finding:
+def check(
+    store: VintageStore, dists: list[Path], transforms: Mapping[str, Units] | None = None
+) -> Finding:
     """Search the installed package and some built distributions.
+
+    Parameters
+    ----------
+    store
+        The store whose values are looked for.
+    dists
+        Wheels and sdists.
+    transforms
+        In which transform each target is asked for; None, and where a series is not named: as the
+        store's metadata say.
 
     Raises
     ------
     InputError
-        If a file named is not there.
+        If a file named is not there, or is no archive.
     """
-    runs = runs_of(store)
+    runs = runs_of(store, transforms or {})
     found: list[str] = []
     searched = 0
     for name, content in [*installed(), *named(dists)]:
@@ -105,9 +122,13 @@ def named(dists: list[Path]) -> Iterator[tuple[str, bytes]]:
     """The distributions given."""
     for path in dists:
         try:
-            yield path.name, path.read_bytes()
+            content = path.read_bytes()
         except OSError as error:
             raise InputError(f"{path}: {error.strerror}; name wheels or sdists") from None
+        # Anything else would be searched in vain, and called closed.
+        if not content.startswith((b"PK\x03\x04", *PACKED)) and content[257:262] != b"ustar":
+            raise InputError(f"{path}: is no wheel or sdist")
+        yield path.name, content
 
 
 def opened(name: str, content: bytes, depth: int = DEPTH) -> Iterator[tuple[str, bytes]]:
@@ -155,16 +176,39 @@ def data_in(name: str, content: bytes, runs: dict[Run, str]) -> str:
     return values_in(content.decode(errors="replace"), runs)
 
 
-def runs_of(store: VintageStore) -> dict[Run, str]:
-    """Consecutive values of every series, first and latest, as printed, with the series' id."""
+def runs_of(store: VintageStore, transforms: Mapping[str, Units]) -> dict[Run, str]:
+    """Consecutive values of every series as printed, with the series' id: levels, first and
+    latest, and first releases in the series' transform."""
     runs: dict[Run, str] = {}
     for key in store.series_ids:
         changes = store.changes(key)
         latest = changes.known(int(changes.columns.vintage.max()))[1]
-        for value in (changes.columns.value[changes.starts], latest):
+        first = outcomes(store, key, transforms.get(key) or store.meta(key).transform)
+        rounded = np.round(first, decimals_of(latest))
+        for value in (changes.columns.value[changes.starts], latest, first, rounded):
             printed = [number(x) for x in value[np.isfinite(value)].tolist()]
             runs |= dict.fromkeys(telling(printed), key)
     return runs
+
+
+def outcomes(store: VintageStore, key: str, units: Units) -> Floats:
+    """The first releases of a series in a transform, in order of period: each computed inside the
+    vintage that brought it, as scoring does."""
+    changes = store.changes(key)
+    release: Days = changes.columns.vintage[changes.starts]
+    value = np.full(len(release), np.nan)
+    for day in np.unique(release).tolist():
+        known = store.view(iso(day)).observations(key, units=units)
+        at = np.searchsorted(changes.periods, known.period)
+        new = release[at] == day
+        value[at[new]] = known.value[new]
+    return value[release > changes.first_vintage]
+
+
+def decimals_of(level: Floats) -> int:
+    """How many decimals the levels are printed with."""
+    unit = baselines.rounding_unit(level)
+    return max(0, -round(math.log10(unit))) if unit else 8
 
 
 def telling(printed: list[str]) -> Iterator[Run]:
@@ -178,15 +222,18 @@ def telling(printed: list[str]) -> Iterator[Run]:
 
 
 def values_in(text: str, runs: dict[Run, str]) -> str:
-    """Whose values a text holds, read through and by columns of its lines; empty if nobody's."""
-    lines = [
-        [number(float(x)) for x in NUMBERS.findall(DATES.sub(" ", line))]
-        for line in text.splitlines()
-    ]
-    widest = min(max(map(len, lines), default=0), 64)
-    columns = [[line[i] for line in lines if len(line) > i] for i in range(widest)]
-    for column in ([x for line in lines for x in line], *columns):
-        for run in telling(column):
-            if run in runs:
-                return f"values of {runs[run]} ({', '.join(run)})"
+    """Whose values a text holds, read through and by columns of its lines; empty if nobody's.
+
+    A text with digits in groups is read a second time without the commas between them.
+    """
+    plain = DATES.sub(" ", text)
+    joined = ungrouped(plain)
+    for reading in [plain] if joined == plain else [plain, joined]:
+        lines = [[number(float(x)) for x in NUMBERS.findall(line)] for line in reading.splitlines()]
+        widest = min(max(map(len, lines), default=0), 64)
+        columns = [[line[i] for line in lines if len(line) > i] for i in range(widest)]
+        for column in ([x for line in lines for x in line], *columns):
+            for run in telling(column):
+                if run in runs:
+                    return f"values of {runs[run]} ({', '.join(run)})"
     return ""

@@ -6,6 +6,9 @@ twin whose later values are a sentinel, and on a twin without later rows. Any by
 depends on the future. Each tool is asked by a rollout of a later day first, so that one which
 keeps its answers shows it. Apart from that, no answer may hold a row of the period asked for, and
 a call whose state has no day must be refused.
+
+A tool server with a `url` of its own runs elsewhere, on code and a store that cannot be seen from
+here: the tools of this installation are asked, and what is served there counts as not checked.
 """
 
 from __future__ import annotations
@@ -66,14 +69,43 @@ def check(case: Case, step: Step, sample: int) -> Finding:
     evidence: dict[str, Any] = {"draws": len(draws), "texts": served, "differences": len(faults)}
     if faults:
         evidence |= {"where": names, "first": faults[0]}
+    advice = ["make what an agent reads from the AsOfView and nothing else"] if faults else []
+    if away := elsewhere(case):
+        evidence["tool servers not asked"] = away
+        advice.append(
+            f"the tools at {', '.join(away)} were not asked, only those of this installation: run "
+            "the audit where that server runs, on its store and without url, or leave url out, so "
+            "that the run starts its own"
+        )
     return Finding(
         ROUTE,
-        "open" if faults else "closed",
+        "open" if faults else "not checked" if away else "closed",
         "all later rows replaced by a sentinel, and deleted: every byte served must stay the same; "
         "calls without an as-of date must be refused",
         evidence,
-        "make what an agent reads from the AsOfView and nothing else" if faults else "",
+        "; ".join(advice),
     )
+
+
+def elsewhere(case: Case) -> list[str]:
+    """The addresses of tool servers that the run does not start itself."""
+    config = case.taskset.config
+    servers: list[Any] = [
+        *type(case.taskset).toolsets(config),
+        *NowcastTask.toolsets(config.task),
+    ]
+    urls = [getattr(server.config, "url", None) for server in servers]
+    return sorted({without_secrets(url) for url in urls if url})
+
+
+def without_secrets(url: str) -> str:
+    """An address without user, password, query and fragment.
+
+    >>> without_secrets("https://me:word@host:80/mcp?key=1")
+    'https://host:80/mcp'
+    """
+    start = url.find("://") + 3 if "://" in url else 0
+    return url[:start] + re.split("[?#]", url[start:])[0].rpartition("@")[2]
 
 
 def served_by(case: Case, draw: Draw, store: VintageStore, calls: list[Call]) -> dict[str, str]:

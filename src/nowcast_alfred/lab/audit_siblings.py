@@ -7,9 +7,12 @@ digits, by no more than their rounding). A *sum* is two series whose levels add 
 the target's within the same bounds. Then dates decide: a relation gives an answer away where all
 its parts have the period's value while the target may still be asked for.
 
-Two series of equal levels are one target under two ids: held out as one, trained on as the other.
-That is open whatever the dates. What is not found: relations of three parts and more, relations
-across frequencies, and a sibling that only nearly tells.
+Two series whose levels are equal, or a line through one another within the bounds that equal ones
+are held to, are one target under two ids: held out as one, trained on as the other. That is open
+whatever the dates, unless both are held out. A series with hardly any change of its own (a trend,
+a step now and then) lies on a line through many others and does not count as one of them. What is
+not found: relations of three parts and more, relations across frequencies, and a sibling that only
+nearly tells.
 """
 
 from __future__ import annotations
@@ -37,10 +40,18 @@ LOOKS = (0.5, 0.75, 1.0)
 """Where in the store's vintages levels are compared, as quantiles of its change points."""
 DAYS_APART = 3
 """Of one release, series are dated so many days apart by mistake; a week is another period's."""
+VARIED = 5
+"""How many different changes both of a rescaled pair must have: trends and steps have fewer."""
+FITS = 3
+"""How often a line is fitted, each time to the nine tenths nearest to it: a break in a few periods
+does not turn it."""
 WIDE = 20
 """How many times its rounding a series must spread for rounding to be allowed for."""
 SCREEN = 12
 """Periods on which pairs are screened before all are looked at."""
+
+KINDS = ("equals", "rescales", "follows")
+"""How a series can be another's copy, the plainest first; the first two make one series of two."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -60,6 +71,11 @@ class Relation:
             return f"{self.target} = {f' {self.kind} '.join(self.parts)}"
         return f"{self.target} {self.kind} {self.parts[0]}"
 
+    @property
+    def is_copy(self) -> bool:
+        """Whether target and part are one series under two ids, in the same unit or another."""
+        return self.kind in KINDS[:2]
+
 
 @dataclass(frozen=True)
 class Panel:
@@ -73,23 +89,31 @@ class Panel:
 
 def check(case: Case) -> Finding:
     """Find every relation of a case's targets, and the targets that it gives away."""
-    space, held_out = case.stream.space, case.taskset.config.holdout_series
-    sampled = {*space.series, *held_out}
+    space, config = case.stream.space, case.taskset.config
+    held_out = set(config.holdout_series) - set(config.exclude_series)
+    sampled = held_out | set(space.series)
     found: dict[Relation, None] = {}
     for panel in panels(case.store):
         found |= dict.fromkeys(relations(panel, sampled))
-    for pair in [relation for relation in found if relation.kind == "equals"]:
-        found.pop(replace(pair, kind="follows"), None)
+    for relation in list(found):  # of a pair, the plainest kind is kept
+        for kind in KINDS[: KINDS.index(relation.kind)] if relation.kind in KINDS else ():
+            if replace(relation, kind=kind) in found:
+                found.pop(relation, None)
     early = {relation: given_away(case, relation) for relation in found}
-    twice = [r for r in found if r.kind == "equals" and {r.target, r.parts[0]} <= sampled]
+    twice = [
+        relation
+        for relation in found
+        if relation.is_copy
+        and {relation.target, *relation.parts} <= sampled
+        and not {relation.target, *relation.parts} <= held_out
+    ]
     told = [relation for relation, periods in early.items() if len(periods)]
     evidence: dict[str, Any] = {"series": len(case.store.series_ids), "relations": len(found)}
     if same_day := [r.text for r in found if r not in twice and r not in told]:
         evidence["published no earlier"] = sorted(same_day)
     if twice:
-        evidence["one target under two ids"] = sorted(
-            {r.text for r in twice if r.target < r.parts[0]}
-        )
+        pairs = {tuple(sorted((r.target, *r.parts))): r.text for r in twice[::-1]}
+        evidence["one target under two ids"] = sorted(pairs.values())
     for relation in told:
         periods = early[relation]
         count = len(space.series[relation.target].period)
@@ -146,14 +170,19 @@ def days_between(store: VintageStore, one: str, other: str) -> npt.NDArray[np.in
 
 
 def closing(case: Case, twice: list[Relation], told: list[Relation]) -> list[str]:
-    """The series to exclude: whatever is told early, and of an equal pair the one with fewer
-    targets, else the later name."""
+    """The series to exclude: whatever is told early, and of a pair that is one series the one that
+    is not held out, else the one with fewer targets, else the later name."""
     names = {relation.target for relation in told}
     counts = {key: len(targets.period) for key, targets in case.stream.space.series.items()}
+    held_out = case.taskset.config.holdout_series
+
+    def rank(key: str) -> tuple[bool, int]:
+        return key in held_out, counts.get(key, 0)
+
     for relation in twice:
         pair = (relation.target, relation.parts[0])
         if not names & set(pair):
-            names.add(min(sorted(pair, reverse=True), key=lambda key: counts.get(key, 0)))
+            names.add(min(sorted(pair, reverse=True), key=rank))
     return sorted(names)
 
 
@@ -205,7 +234,8 @@ def relations(panel: Panel, targets: set[str]) -> Iterator[Relation]:
 
 
 def copies_of(panel: Panel, at: int) -> Iterator[tuple[int, str]]:
-    """The rows whose levels or changes are those of a row, and how: `equals` or `follows`."""
+    """The rows whose levels or changes are those of a row, and how: `equals`, `rescales` or
+    `follows`."""
     own, change = panel.level[at], np.diff(panel.level, axis=1)
     for other in range(len(panel.ids)):
         moved = np.isfinite(change[at] + change[other]) & ((change[at] != 0) | (change[other] != 0))
@@ -215,8 +245,37 @@ def copies_of(panel: Panel, at: int) -> Iterator[tuple[int, str]]:
         level, copy = together(own, panel.level[other])
         if holds(level - copy, bound(level, rounding)):
             yield other, "equals"
+        elif on_line(level, copy, panel.unit[at], panel.unit[other]):
+            yield other, "rescales"
         elif follows(change[at][moved], change[other][moved]) or shifted(level, copy, rounding):
             yield other, "follows"
+
+
+def on_line(level: Floats, other: Floats, unit: float, other_unit: float) -> bool:
+    """Whether levels are a line through those of another series, within the bounds that equal ones
+    are held to, and both have changes to show for it."""
+    if min(varied(level), varied(other)) < VARIED:
+        return False
+    off, slope = np.zeros(len(level)), 0.0
+    for _ in range(FITS):
+        near = np.abs(off) <= np.quantile(np.abs(off), MOST)
+        x, y = other[near] - other[near].mean(), level[near] - level[near].mean()
+        if not (spread := float(x @ x)):
+            return False
+        slope = float(x @ y) / spread
+        off = level - level[near].mean() - slope * (other - other[near].mean())
+    change = np.diff(level)
+    usual = min(usual_size(change), usual_size(change - np.median(change)))
+    rounding = (unit + abs(slope) * other_unit) / 2
+    most = max(NEAR * usual, rounding) if rounding <= width(level) / WIDE else NEAR * usual
+    return slope != 0.0 and holds(off, most)
+
+
+def varied(level: Floats) -> int:
+    """How many different changes a series has, to a tenth of the usual one."""
+    change = np.diff(level)
+    usual = usual_size(change)
+    return len(np.unique(np.round(change / usual, 1))) if usual else 0
 
 
 def follows(change: Floats, other: Floats) -> bool:
