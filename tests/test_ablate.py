@@ -18,10 +18,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 from scipy.stats import spearmanr
 
 from commands import BIN, ROOT, environment, run
-from nowcast_alfred import answers, scoring
+from nowcast_alfred import answers, cli_output, scoring
 from nowcast_alfred.answers import LEVELS, parse
 from nowcast_alfred.errors import ConfigError
 from nowcast_alfred.lab import ablate_report as report
@@ -29,7 +30,7 @@ from nowcast_alfred.lab import ablate_stats as stats
 from nowcast_alfred.lab.ablate import Report, case_of, study
 from nowcast_alfred.lab.ablate_picture import draw
 from nowcast_alfred.lab.ablate_stats import Best, Exploit
-from nowcast_alfred.lab.direct import check, earner, record
+from nowcast_alfred.lab.direct import check, earner, read, record
 from nowcast_alfred.lab.ladder import (
     Case,
     Said,
@@ -42,7 +43,7 @@ from nowcast_alfred.lab.ladder import (
     true_spread,
 )
 from nowcast_alfred.lab.variants import Variant, merged, read_variants
-from nowcast_alfred.rewards import INFO
+from nowcast_alfred.rewards import INFO, Scored
 from nowcast_alfred.store import VintageStore
 from rollouts import score, trace_of
 
@@ -83,6 +84,28 @@ async def broken(task, trace):
 async def nothing(task):
     return math.nan
 
+async def absent(task):
+    return None
+
+async def word(trace):
+    return "good"
+
+async def number_as_word(trace):
+    return "0.5"
+
+async def half_absent(trace):
+    return {"near": 1.0, "far": None}
+
+async def leaving(trace):
+    raise SystemExit(0)
+
+async def reads_the_text(task, trace):
+    line = trace.last_reply.removeprefix("FORECAST: ")
+    said = trace.info["nowcast"]
+    if said["forecast"] is None:
+        return -11.0
+    return -min(abs(float(line) - said["first"]) / task.scale, 10.0)
+
 async def boxed(task, runtime):
     return 1.0
 
@@ -112,6 +135,16 @@ def plugged(folder: Path, name: str) -> Variant:
     entry = f'{{ fn = "{folder}/plug_ins.py:{name}", weight = 1.0 }}'
     path.write_text(f"[env.taskset.task.rewards]\n{name} = {entry}\n")
     (variant,) = read_variants([path], FOLDER / "base.toml")
+    return variant
+
+
+def hidden(folder: Path, overlay: Path) -> Variant:
+    """An overlay with opaque tasks."""
+    base = folder / "opaque-base.toml"
+    base.write_text(
+        (FOLDER / "base.toml").read_text().replace("[env.taskset]", "[env.taskset]\nopaque = true")
+    )
+    (variant,) = read_variants([overlay], base)
     return variant
 
 
@@ -350,6 +383,36 @@ def test_plausible_rollouts_differ_in_forecast_and_spread() -> None:
     assert all(a.centre != b.centre and a.spread != b.spread for a, b in zip(*group, strict=True))
 
 
+def test_plausible_rollouts_miss_as_mean_12_does_and_lean_to_no_baseline() -> None:
+    (variant,) = shipped("article")
+    cases = [case_of(task) for task in variant.taskset.take(300)]
+    y, scale = (np.array([getattr(one, key) for one in cases]) for key in ("y", "scale"))
+
+    def missed(centres: list[float]) -> np.ndarray:
+        return (np.array(centres) - y) / scale
+
+    columns = [plausible(cases, 0, i) for i in range(8)]
+    shared = np.mean([missed([one.centre for one in column if one]) for column in columns], axis=0)
+    typical = missed([one.forecasts["mean_12"] for one in cases])
+    assert np.abs(shared).mean() == pytest.approx(np.abs(typical).mean(), rel=0.1)
+    for name in cases[0].forecasts:
+        (close,) = np.corrcoef(shared, missed([one.forecasts[name] for one in cases]))[0, 1:]
+        assert abs(close) < 0.2, name
+    assert plausible([replace(one, naive=0.0) for one in cases], 0, 1) == columns[1]
+
+
+def test_a_better_baseline_is_not_clipped_more_than_a_worse_one(tmp_path: Path) -> None:
+    """Around `mean_12` itself, 2 % of the replies were on a clip, and 13 % with `ar_bic`."""
+    clips = {}
+    for name in ("last_change", "mean_12", "ar_bic"):
+        path = tmp_path / f"{name}.toml"
+        weight = "[env.taskset.task.rewards]\nbeats_baseline = { weight = 1.0 }\n"
+        path.write_text(f'[env.taskset]\nbaseline = "{name}"\n{weight}')
+        (variant,) = read_variants([path], FOLDER / "base.toml")
+        clips[name] = study(variant, tasks=200).clip
+    assert 0.1 < clips["ar_bic"] < clips["mean_12"] < clips["last_change"]
+
+
 # Scoring.
 
 REPLIES = {
@@ -398,7 +461,33 @@ def test_the_record_a_plug_in_reads_is_the_one_finalize_writes(name: str) -> Non
         said = reply.format(y=1.5, near=2.5)
         trace = trace_of(task, said)
         asyncio.run(task.finalize(trace, None))  # type: ignore[arg-type]
-        assert record(silent, parse(said, variant.elicit, task.data.units)) == trace.info[INFO]
+        assert record(silent, read(task, said)) == trace.info[INFO]
+
+
+@pytest.mark.parametrize("name", ["scaled-error", "crps", "wis", "plugin"])
+def test_an_opaque_configuration_is_played_in_shown_numbers(tmp_path: Path, name: str) -> None:
+    opaque = hidden(tmp_path, FOLDER / f"{name}.toml")
+    (task,) = opaque.taskset.take(1)
+    silent, held = task.result(task.data, trace_of(task, "")), task.data.shown
+    assert held is not None
+    case = case_of(task)
+    said = text(Said(case.y, case.scale), opaque.elicit, held)
+    trace = trace_of(task, said)
+    asyncio.run(task.finalize(trace, None))  # type: ignore[arg-type]
+    assert trace.info[INFO]["forecast"] == pytest.approx(case.y)
+    assert record(silent, read(task, said)) == trace.info[INFO]
+    (plain,) = shipped(name)
+    one, other = study(plain, tasks=30), study(opaque, tasks=30)
+    assert other.signal == pytest.approx(one.signal, rel=1e-6)
+    assert [p.reward for p in other.policies] == pytest.approx([p.reward for p in one.policies])
+    assert (other.zero, other.clip, other.best) == (one.zero, one.clip, one.best)
+
+
+def test_a_plug_in_that_reads_the_text_is_found_out_where_tasks_are_opaque(tmp_path: Path) -> None:
+    plain = plugged(tmp_path, "reads_the_text")
+    assert report.faults(study(plain, tasks=60)) == []
+    opaque = hidden(tmp_path, tmp_path / "reads_the_text.toml")
+    assert any("does not rank" in fault for fault in report.faults(study(opaque, tasks=60)))
 
 
 def test_a_reward_that_depends_on_more_than_the_reply_is_refused(tmp_path: Path) -> None:
@@ -417,6 +506,20 @@ def test_overlays_are_merged_over_the_base_beside_them_which_is_none_itself() ->
     weights = {variant.name: variant.weights for variant in variants}
     assert weights["mixture-format"] == {"scaled_error": 1.0, "format": 0.1}
     assert weights["plugin"] == {"huber": 1.0}
+
+
+def test_a_base_that_a_glob_took_in_is_left_out_beside_another_base(tmp_path: Path) -> None:
+    other = tmp_path / "other.toml"
+    other.write_text((FOLDER / "base.toml").read_text())
+    overlays = sorted(FOLDER.glob("*.toml"))
+    assert [variant.name for variant in read_variants(overlays, other)] == SHIPPED
+    weighty = tmp_path / "base.toml"
+    weighty.write_text("[env.taskset.task.rewards]\nhit = { weight = 1.0 }\n")
+    (variant,) = read_variants([weighty], other)
+    assert (variant.name, variant.weights) == ("base", {"hit": 1.0})
+    weighty.write_text("[env.taskset.task.rewards]\nhit = 1.0\n")
+    with pytest.raises(ConfigError, match=r"base\.toml: .*hit"):
+        read_variants([weighty], other)
 
 
 def test_tables_are_merged_key_by_key() -> None:
@@ -494,6 +597,11 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     [
         ("broken", "broken: reward broken fails on the reply 'FORECAST"),
         ("nothing", "nothing: the reply 'FORECAST.* earns nan"),
+        ("absent", "absent: reward absent returned None; return a float, or a dict of floats"),
+        ("word", "word: reward word returned 'good'; return a float"),
+        ("number_as_word", "reward number_as_word returned '0.5'; return a float"),
+        ("half_absent", "half_absent: reward half_absent returned {'near': 1.0, 'far': None}"),
+        ("leaving", "leaving: reward leaving fails on the reply 'FORECAST.*: SystemExit: 0"),
         ("boxed", "boxed: reward boxed needs a runtime"),
         ("plain", r"plain\.toml: .*not a coroutine function"),
     ],
@@ -549,7 +657,7 @@ def test_the_articles_reward_is_flat_where_the_naive_forecast_missed_by_more_tha
     assert 0.2 < found.flat < 0.65
     by_series = [found.flat_by_series[one.series_id] for one in cases]
     assert statistics.mean(by_series) == pytest.approx(found.flat)
-    assert 0.04 < found.zero < 0.17 < found.clip < 0.3
+    assert 0.04 < found.zero < 0.2 < found.clip < 0.45
     assert found.zero < found.tied
     assert "hedger" in {one.policy for one in found.exploits}
     assert found.signal < played("scaled-error").signal
@@ -584,6 +692,7 @@ def made(name: str, **changes: object) -> Report:
     return replace(sound, name=name, **changes)
 
 
+ALL_WEIGHTS = {name: 0.125 for name, fn in vars(Scored).items() if hasattr(fn, "reward")}
 PAYS = Exploit("copier", 0.1, "mean_12", 0.0, 3.0)
 
 
@@ -668,6 +777,32 @@ def test_csv_and_json_hold_what_was_found() -> None:
     assert set(document["variants"][0]["flat_by_series"]) == set(reports[0].flat_by_series)
 
 
+def test_what_is_scored_is_said_first_and_fits_80_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mixture nobody meant: `beats_baseline` weighs 1 until it is turned off."""
+    path = tmp_path / "solo.toml"
+    path.write_text("[env.taskset.task.rewards]\nscaled_error = { weight = 1.0 }\n")
+    (variant,) = read_variants([path])
+    reports = [made("solo", rewards=variant.weights), made("mixed", rewards=ALL_WEIGHTS)]
+    (title, columns, rows), *_ = report.tables(reports)
+    printed = Console(width=80, file=io.StringIO(), record=True)
+    monkeypatch.setattr(cli_output, "out", printed)
+    cli_output.show_table(title, columns, rows)
+    shown = printed.export_text()
+    assert "beats_baseline=1 scaled_error=1" in shown
+    assert all(f"{name}=" in shown for name in ALL_WEIGHTS)
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_a_table_shows_brackets_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = Console(width=200, file=io.StringIO(), record=True)
+    monkeypatch.setattr(cli_output, "out", printed)
+    for title, columns, rows in report.tables([made("core [bold] [/x] :x:")]):
+        cli_output.show_table(title, columns, rows)
+    assert printed.export_text().count("core [bold] [/x] :x:") == 4
+
+
 def test_a_picture_is_a_png_that_shows_three_tasks(tmp_path: Path) -> None:
     found = played("article")
     draw(found, tmp_path / "one.png")
@@ -707,12 +842,14 @@ def test_the_page_quotes_the_lab() -> None:
 def test_on_real_vintages_the_articles_reward_is_flat_and_clips_as_measured_before(
     panel: VintageStore,
 ) -> None:
-    """`scoring.md` had 27 to 64 % by series, 4 to 17 % tied groups, 10 to 30 % on a clip."""
+    """`scoring.md` had 27 to 64 % by series, 4 to 17 % tied groups, 10 to 30 % on a clip, the last
+    of replies around `mean_12`, which misses with the naive forecast; here nobody's miss goes with
+    it, so more are."""
     paths = [FOLDER / "article.toml", FOLDER / "scaled-error.toml"]
     article, plain = (study(v) for v in read_variants(paths, store=panel.uri))
     assert 0.27 < article.flat < 0.64
     assert 0.04 < article.zero < 0.17
-    assert 0.10 < article.clip < 0.30
+    assert 0.30 < article.clip < 0.45
     assert {one.policy for one in article.exploits} == {"hedger"}
     assert report.faults(plain) == []
 

@@ -12,6 +12,7 @@ import verifiers.v1 as vf
 
 from commands import ROOT, run
 from nowcast_alfred import NowcastTaskset
+from nowcast_alfred.answers import Elicit
 from nowcast_alfred.lab.variants import merged
 from nowcast_alfred.locate import embedded_store, opened
 from nowcast_alfred.prompts import oracle
@@ -47,9 +48,10 @@ def at_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-def built(name: str) -> NowcastTaskset:
+def built(name: str, **settings: Any) -> NowcastTaskset:
     """The taskset of an overlay, through verifiers' own parser of `[env]`."""
-    config = vf.resolve_env_config(merged(read("base"), read(name))["env"])
+    document = merged(merged(read("base"), read(name)), {"env": {"taskset": settings}})
+    config = vf.resolve_env_config(document["env"])
     assert type(config.taskset) is NowcastConfig
     taskset = vf.load_taskset(config.taskset)
     assert isinstance(taskset, NowcastTaskset)
@@ -88,21 +90,20 @@ def test_an_overlay_weighs_exactly_what_it_is_named_after(name: str) -> None:
         assert task.data.baseline == pytest.approx(values[-12:].mean(), rel=1e-12)
 
 
+@pytest.mark.parametrize("opaque", [False, True], ids=["plain", "opaque"])
+@pytest.mark.parametrize("elicit", ["point", "interval", "quantiles"])
 @pytest.mark.usefixtures("at_root")
-def test_the_example_plug_in_reads_the_outcome_with_or_without_a_record() -> None:
-    (task,) = built("plugin").take(1)
-    truth, scale = outcome(task.data).first, task.data.scale
-    for error, expected in ((0.0, 0.0), (0.5, -0.125), (1.0, -0.5), (3.0, -2.5), (99.0, -10.0)):
-        trace = score(task, f"FORECAST: {truth + error * scale!r}")
-        assert trace.reward == pytest.approx(expected, abs=1e-9)
-    assert score(task, "").reward == -11.0
-    example: dict[str, Any] = {}
-    source = (FOLDER / "example_reward.py").read_text()
-    exec(compile(source, "example_reward.py", "exec"), example)
-    trace.info.clear()
-    with pytest.raises(StopIteration) as end:
-        example["huber"](task.data, trace).send(None)
-    assert end.value.value == -10.0
+def test_the_example_plug_in_pays_by_the_error_however_it_is_asked_and_shown(
+    elicit: Elicit, opaque: bool
+) -> None:
+    for task in built("plugin", elicit=elicit, opaque=opaque).take(3):
+        truth, scale, shown = outcome(task.data).first, task.data.scale, task.data.shown
+        assert (shown is not None) == opaque
+        for error, expected in ((0, 0.0), (0.5, -0.125), (1, -0.5), (3, -2.5), (99, -10.0)):
+            told = truth + error * scale
+            reply = oracle(shown.shown(told) if shown else told, elicit)
+            assert score(task, reply).reward == pytest.approx(expected, abs=1e-9)
+        assert score(task, "").reward == -11.0
 
 
 def test_the_base_alone_has_no_reward_and_says_so() -> None:

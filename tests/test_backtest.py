@@ -396,6 +396,14 @@ def test_the_table_shows_every_series_uncut_and_stars_the_lowest(found: Backtest
             assert f"{min(ratios.values()):.2f}*" in line
 
 
+def test_the_table_shows_a_name_with_brackets_as_it_is(found: Backtest) -> None:
+    rows = [{**row, "group": f"{row['group']} [core] [/b] :x:"} for row in found.rows]
+    lines = shown(replace(found, rows=rows)).splitlines()
+    for kind, prefix in (("series", ""), ("category", "category ")):
+        for name in {row["group"] for row in rows if row["kind"] == kind}:
+            assert any(line.startswith(f"{prefix}{name} ") for line in lines), name
+
+
 def size_of(path: Path) -> tuple[int, int]:
     data = path.read_bytes()
     assert data[:8] == b"\x89PNG\r\n\x1a\n"

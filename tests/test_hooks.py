@@ -10,7 +10,7 @@ import verifiers.v1 as vf
 
 from nowcast_alfred import NowcastTaskset
 from nowcast_alfred.errors import ConfigError
-from nowcast_alfred.rewards import Scored
+from nowcast_alfred.rewards import NEEDS, Scored
 from nowcast_alfred.taskset import NowcastConfig
 from rollouts import score
 
@@ -70,6 +70,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine.py").write_text(PLUGINS)
     (tmp_path / "broken.py").write_text("async def good(:\n")
     (tmp_path / "failing.py").write_text("async def good(): ...\nraise RuntimeError('no licence')")
+    (tmp_path / "leaving.py").write_text("import sys\nasync def good(): ...\nsys.exit(0)")
     monkeypatch.chdir(tmp_path)
 
 
@@ -105,6 +106,9 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
     ),
     "a file that fails": (
         rewards('mine = { fn = "failing.py:good" }'), [WHERE, "RuntimeError: no licence"]
+    ),
+    "a file that ends the process": (
+        rewards('mine = { fn = "leaving.py:good" }'), [WHERE, "SystemExit: 0", "good"]
     ),
     "no such function in a file": (
         rewards('mine = { fn = "mine.py:goood" }'), [WHERE, "goood", *FORMS, *COROUTINES]
@@ -148,7 +152,7 @@ MISTAKES: dict[str, tuple[str, list[str]]] = {
         rewards("log_score = { weight = 1.0 }", 'elicit = "quantiles"'), ["elicit = 'interval'"]
     ),
     "pinball for an interval": (
-        rewards("pinball = { weight = -1.0 }", 'elicit = "interval"'), ["elicit = 'quantiles'"]
+        rewards("pinball = { weight = 1.0 }", 'elicit = "interval"'), ["elicit = 'quantiles'"]
     ),
     "no weight anywhere": (
         rewards("beats_baseline = { weight = 0.0 }"), ["no reward has a weight", *REWARDS]
@@ -234,6 +238,20 @@ def test_what_is_right_is_built_and_scores(toml: str, weights: dict[str, float])
     held = {name: reward.weight for name, reward in trace.rewards.items() if reward.weight != 0.0}
     assert held == weights
     assert None not in trace.rewards.values()
+
+
+@pytest.mark.parametrize("name", REWARDS)
+def test_no_reward_of_ours_may_pay_for_error(name: str) -> None:
+    elicit = f'elicit = "{NEEDS.get(name, ("point",))[0]}"'
+    assert built(rewards(f"{name} = {{ weight = 0.5 }}", elicit))
+    with pytest.raises(ConfigError, match=rf"\] {name}: weight = -0\.5 .* higher when better"):
+        built(rewards(f"{name} = {{ weight = -0.5 }}", elicit))
+
+
+def test_a_plug_in_may_weigh_less_than_nothing_under_any_name() -> None:
+    for name in ("mine", "scaled_error"):
+        (task,) = built(rewards(f'{name} = {{ fn = "mine.py:good", weight = -2.0 }}')).take(1)
+        assert score(task, "FORECAST: 1").rewards[name].weight == -2.0
 
 
 def test_a_plugged_metric_and_stop_are_there() -> None:

@@ -52,12 +52,12 @@ def main() -> None:
     try:
         app()
     except NowcastError as error:
-        err.print(f"[red]error:[/red] {type(error).__name__}: ", end="")
-        err.print(str(error), markup=False, highlight=False, soft_wrap=True)
+        err.print("error: ", style="red", end="")
+        err.print(f"{type(error).__name__}: {error}", soft_wrap=True)
         sys.exit(2)
     except OSError as error:  # a disk that is full, a file that may not be read or written
-        err.print("[red]error:[/red] ", end="")
-        err.print(str(error), markup=False, highlight=False, soft_wrap=True)
+        err.print("error: ", style="red", end="")
+        err.print(str(error), soft_wrap=True)
         sys.exit(2)
 
 
@@ -172,7 +172,7 @@ def demo(
             row for one in shown_kinds for row in run_demo(output, (one,), tasks, rollouts, place)
         ]
     except NowcastError as error:
-        err.print(str(error), markup=False, soft_wrap=True)
+        err.print(str(error), soft_wrap=True)
         raise typer.Exit(1) from None
     shown = [
         {
@@ -187,9 +187,9 @@ def demo(
     ]
     show_table(f"{tasks} tasks x {rollouts} rollouts", tuple(shown[0]), shown)
     for row in rows:
-        out.print(f"traces: {row.run}/traces.jsonl", soft_wrap=True, highlight=False)
+        out.print(f"traces: {row.run}/traces.jsonl", soft_wrap=True)
     file = write_report([str(row.run) for row in rows], output / "report.html")
-    out.print(f"report: {file}", soft_wrap=True, highlight=False)
+    out.print(f"report: {file}", soft_wrap=True)
 
 
 if __name__ == "__main__":

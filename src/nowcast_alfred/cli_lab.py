@@ -131,4 +131,4 @@ def ablate(
 
 
 def _say_where(folder: Path, names: str) -> None:
-    out.print(f"in {folder}: {names}", markup=False, highlight=False, soft_wrap=True)
+    out.print(f"in {folder}: {names}", soft_wrap=True)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from .errors import ConfigError
 
@@ -32,15 +33,17 @@ Source = Annotated[
     str | None,
     typer.Option(help="Which of prime-rl's train sources, where there are several."),
 ]
-out = Console()
-err = Console(stderr=True)
+# What is printed holds paths, ids and messages: brackets and colons in them are no markup.
+out = Console(markup=False, emoji=False, highlight=False)
+err = Console(stderr=True, markup=False, emoji=False, highlight=False)
 
 
 def show_table(title: str, columns: tuple[str, ...], rows: list[dict[str, Any]]) -> None:
     """Print rows as a table.
 
-    Texts wrap between words; a word, an id or a number is never cut. What does not fit is wider
-    than the terminal instead, so that a log or a pipe holds every figure.
+    Texts are shown as they are, brackets included, and wrap between words; a word, an id or a
+    number is never cut. What does not fit is wider than the terminal instead, so that a log or a
+    pipe holds every figure.
     """
     table = Table()
     cells = [[_cell(row[column]) for column in columns] for row in rows]
@@ -48,8 +51,8 @@ def show_table(title: str, columns: tuple[str, ...], rows: list[dict[str, Any]])
         words = " ".join([column, *(row[at] for row in cells)]).split()
         table.add_column(column, min_width=max(map(len, words)))
     for row in cells:
-        table.add_row(*row)
-    out.print(title, style="italic", markup=False, highlight=False, soft_wrap=True)
+        table.add_row(*map(Text, row))
+    out.print(title, style="italic", soft_wrap=True)
     out.print(table, crop=False)
 
 

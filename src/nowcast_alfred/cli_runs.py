@@ -55,9 +55,9 @@ def readiness(
     else:
         rows = [{"what": what, "value": value} for what, value in _shown(facts)]
         show_table(run.name, ("what", "value"), rows)
-        out.print(f"verdict: {verdict.outcome}", style="bold", highlight=False)
+        out.print(f"verdict: {verdict.outcome}", style="bold")
         for reason in verdict.reasons:
-            out.print(f"- {reason}", markup=False, highlight=False, soft_wrap=True)
+            out.print(f"- {reason}", soft_wrap=True)
     if verdict.outcome in ("fix the setup", "no verdict yet"):
         raise typer.Exit(1)
 
@@ -147,11 +147,11 @@ def price(
     show_table(title, tuple(rows[0]), rows)
     if found.stages:
         times = ", ".join(f"{name} {seconds:.1f}" for name, seconds in found.stages.items())
-        out.print(f"mean seconds: {times}", highlight=False, soft_wrap=True)
+        out.print(f"mean seconds: {times}", soft_wrap=True)
     for part in (listed.sandbox, listed.traces):
-        out.print(f"prices of {part.date}: {part.source}", highlight=False, soft_wrap=True)
+        out.print(f"prices of {part.date}: {part.source}", soft_wrap=True)
     for note in found.notes:
-        out.print(f"- {note}", markup=False, highlight=False, soft_wrap=True)
+        out.print(f"- {note}", soft_wrap=True)
 
 
 def _cost_row(cost: Cost, has_run: bool) -> dict[str, str]:
@@ -216,7 +216,7 @@ def sft(
     methods = [{"method": name, "rows": number} for name, number in about["method"].items()]
     show_table(f"{about['rows']} rows in {output}", ("method", "rows"), methods)
     for note in export.notes():
-        out.print(f"- {note}", markup=False, highlight=False, soft_wrap=True)
+        out.print(f"- {note}", soft_wrap=True)
 
 
 def report(
@@ -254,4 +254,4 @@ def report(
             series,
             lambda done, total: progress.update(bar, completed=done, total=total),
         )
-    out.print(f"report: {file}", markup=False, highlight=False, soft_wrap=True)
+    out.print(f"report: {file}", soft_wrap=True)

@@ -81,7 +81,7 @@ def build_bls(
     )
     manifest = publish(folder, inputs, accept_history)
     for member, reason in sorted(summary.left_out.items()):
-        err.print(f"left out: {member}: {reason}", markup=False, soft_wrap=True)
+        err.print(f"left out: {member}: {reason}", soft_wrap=True)
     if summary.absent:
         err.print(f"not in the archive: {', '.join(summary.absent)}", soft_wrap=True)
     return manifest

@@ -109,7 +109,7 @@ def store_merge(
 
 
 def _say(text: str, folder: Path) -> None:
-    out.print(f"{folder}: {text}", markup=False, highlight=False, soft_wrap=True)
+    out.print(f"{folder}: {text}", soft_wrap=True)
 
 
 @store_app.command("info")
@@ -127,7 +127,7 @@ def store_info(store: StoreArgument = None, as_json: Json = False) -> None:
     columns = ("id", "rows", "first_vintage", "last_vintage", "source", "training")
     show_table(f"{held.uri}  {held.fingerprint[:16]}", columns, rows)
     for text in sorted({row["attribution"] for row in rows if row["attribution"]}):
-        out.print(text, markup=False, soft_wrap=True)
+        out.print(text, soft_wrap=True)
 
 
 def _rights(held: Any, key: str) -> dict[str, str]:
@@ -143,7 +143,7 @@ def store_verify(store: StoreArgument = None, as_json: Json = False) -> None:
         print(json.dumps({"fingerprint": manifest.fingerprint, "faults": faults}))
     else:
         for fault in faults:
-            out.print(fault, markup=False, soft_wrap=True)
+            out.print(fault, soft_wrap=True)
         out.print(f"{len(manifest.series)} series, {len(faults)} faults, {manifest.fingerprint}")
     if faults:
         raise typer.Exit(1)
@@ -279,9 +279,9 @@ def _report(report: fred_build.Report, fred: Fred, as_json: bool) -> None:
     else:
         for title, reasons in (("failed", report.failed), ("left out", report.left_out)):
             for series_id, reason in sorted(reasons.items()):
-                err.print(f"{title}: {series_id}: {reason}", markup=False, soft_wrap=True)
+                err.print(f"{title}: {series_id}: {reason}", soft_wrap=True)
         for text in sorted(report.mismatches):
-            err.print(f"catalog: {text}", markup=False, soft_wrap=True)
+            err.print(f"catalog: {text}", soft_wrap=True)
         out.print(
             f"{len(report.done)} series read, {len(report.failed)} failed, "
             f"{len(report.left_out)} left out; {fred.counts.requests} requests, "
@@ -329,6 +329,6 @@ def _version(text: str) -> Any:
 def _show_rows(title: str, rows: list[Row]) -> None:
     shown = [{**asdict(row), "size": f"{row.size:.2f}" if row.size else ""} for row in rows]
     if not shown:
-        out.print(title, highlight=False)
+        out.print(title)
         return
     show_table(title, ("series_id", "period", "vintage", "before", "after", "size"), shown)

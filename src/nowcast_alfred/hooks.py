@@ -36,7 +36,7 @@ def check_scoring(config: NowcastTaskConfig) -> None:
     ConfigError
         If a plug-in cannot be imported, is no coroutine function or wants what nobody gives it; if
         a name without a plug-in is unknown; if a reward with a weight needs more than is elicited;
-        or if no reward has a weight.
+        if one of our own has a negative weight; or if no reward has a weight.
     """
     for kind in KINDS:
         known = sorted(fn.__name__ for fn in _hooks(NowcastTaskConfig(), kind))
@@ -55,6 +55,13 @@ def check_scoring(config: NowcastTaskConfig) -> None:
             raise ConfigError(
                 f"reward {name} needs elicit = {' or '.join(map(repr, needed))}, and elicit is "
                 f"{config.elicit!r}"
+            )
+    for name, weight in weights.items():
+        if weight < 0 and name not in plugged:
+            raise ConfigError(
+                f"[env.taskset.task.rewards] {name}: weight = {weight:g} pays for the worse reply, "
+                "since every built-in reward is higher when better; give 0 or more, or a plug-in "
+                "(whose weight may have any sign)"
             )
     if not any(weights.values()) and not config.judges:
         raise ConfigError(
@@ -77,7 +84,7 @@ def _resolved(config: NowcastTaskConfig, kind: str, name: str, where: str) -> Ca
     alone = config.model_copy(update={f"{kind}s": {name: entry}})
     try:
         hooks = _hooks(alone, kind)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         offered = _offered(entry.fn or "")
         choices = f"; its coroutine functions: {', '.join(offered)}" if offered else ""
         raise ConfigError(

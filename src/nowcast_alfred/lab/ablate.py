@@ -124,7 +124,9 @@ def case_of(task: NowcastTask) -> Case:
         for name in get_args(BaselineName)
     }
     y, month = outcome(data, task.config.store).first, iso(day + data.horizon_days)[:7]
-    return Case(data.draw, data.series_id, month, y, data.baseline, data.scale, forecasts)
+    return Case(
+        data.draw, data.series_id, month, y, data.baseline, data.scale, forecasts, data.shown
+    )
 
 
 def study(variant: Variant, tasks: int = TASKS, group: int = GROUP, seed: int = 0) -> Report:
@@ -167,7 +169,8 @@ class _Lab:
         self._earn = earner(tasks)
 
     def texts(self, column: Column) -> list[str]:
-        return [text(said, self.variant.elicit) for said in column]
+        pairs = zip(self.cases, column, strict=True)
+        return [text(said, self.variant.elicit, case.shown) for case, said in pairs]
 
     def earn(self, column: Column) -> Floats:
         return self._earn(self.texts(column))
@@ -184,21 +187,21 @@ class _Lab:
         )
         policies = ladder(variant.elicit, get_args(BaselineName), naive)
         columns = [policy.replies(self.cases, self.seed) for policy in policies]
-        check(self.tasks[0], [text(column[0], variant.elicit) for column in columns])
+        said = np.array([self.texts(column) for column in columns])
+        check(self.tasks[0], said[:, 0].tolist())
         rewards = np.array([self.earn(column) for column in columns])
         errors = np.array([self.lose(column, absolute) for column in columns])
         losses = np.array([self.lose(column, self.loss) for column in columns])
         names, honest = [p.name for p in policies], [p.honest for p in policies]
         reward, error, loss = (values.mean(axis=1) for values in (rewards, errors, losses))
 
-        said = np.array([self.texts(column) for column in columns])
         rows = self._mixed([p.name for p in policies if p.centre is not None])
         mixed = np.take_along_axis(rewards, rows, axis=0)
         mixed_zero, mixed_tied = stats.ties(mixed, np.take_along_axis(said, rows, axis=0))
         group = [plausible(self.cases, self.seed, i) for i in range(self.group)]
         earned = np.array([self.earn(column) for column in group])
         zero, tied = stats.ties(earned, np.array([self.texts(column) for column in group]))
-        stuck = [self._stuck(said, paid) for said, paid in zip(group, earned, strict=True)]
+        stuck = [self._stuck(one, paid) for one, paid in zip(group, earned, strict=True)]
         ratio, groups = stats.signal(self._half(0.5), self._half(1.0))
         flat = self._flat_at_truth()
         best, asked, distance = self._best(naive)
@@ -309,8 +312,9 @@ class _Lab:
         cases = [self.cases[i] for i in chosen]
 
         def at(x: float) -> Floats:
-            said = (Said(case.y + x * case.scale, 0.5 * case.scale) for case in cases)
-            return earn([text(one, self.variant.elicit) for one in said])
+            said = [Said(case.y + x * case.scale, 0.5 * case.scale) for case in cases]
+            pairs = zip(cases, said, strict=True)
+            return earn([text(one, self.variant.elicit, case.shown) for case, one in pairs])
 
         rows = np.array([at(x) for x in CURVE.tolist()]).T
         return [

@@ -13,7 +13,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
@@ -171,13 +171,23 @@ def reply_text(best: Best, elicit: str) -> str:
     return text if elicit == "point" else f"{text} x{best.width:.2f}"
 
 
+def weights_text(rewards: Mapping[str, float]) -> str:
+    """Rewards with their weights.
+
+    >>> weights_text({"scaled_error": 1.0, "format": 0.1})
+    'scaled_error=1 format=0.1'
+    """
+    return " ".join(f"{name}={weight:g}" for name, weight in rewards.items())
+
+
 def as_text(advice: Advice) -> str:
     """An advice for people, a line a reason."""
     also = f" (as good: {', '.join(advice.as_good)})" if advice.as_good else ""
     return "\n  ".join([f"{advice.scope}: {advice.pick or 'none'}{also}", *advice.reasons])
 
 
-RANKING = ("config", "elicits", "loss", "rank |e|", "rank loss", "in groups", "signal", "groups")
+SCORING = ("config", "elicits", "loss", "rewards")
+RANKING = ("config", "rank |e|", "rank loss", "in groups", "signal", "groups")
 LEARNING = ("config", "no advantage", "tied", "mixed: none", "tied ", "clip", "flat at y", "heavy")
 PAYING = ("config", "pays best", "loss asks", "apart", "exploits")
 
@@ -186,6 +196,7 @@ def tables(reports: Sequence[Report]) -> list[tuple[str, tuple[str, ...], list[d
     """Title, columns and rows of each table."""
     rows = [_row(report) for report in reports]
     return [
+        ("Which rewards, with which weights?", SCORING, rows),
         ("Does it rank policies, and how many groups does it take to see it?", RANKING, rows),
         ("Is there an advantage to learn from?", LEARNING, rows),
         ("What does it pay for? a, b of the best m + a scales + b (naive - m)", PAYING, rows),
@@ -197,6 +208,7 @@ def _row(report: Report) -> dict[str, str]:
         "config": report.name,
         "elicits": report.elicit,
         "loss": report.loss,
+        "rewards": weights_text(report.rewards),
         "rank |e|": f"{report.rank:.2f}",
         "rank loss": f"{report.rank_loss:.2f}",
         "in groups": f"{report.within:.2f}",
@@ -250,7 +262,7 @@ def _flat(report: Report) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for name, value in _rounded(asdict(report)).items():
         if name == "rewards":
-            row[name] = " ".join(f"{key}={weight:g}" for key, weight in value.items())
+            row[name] = weights_text(value)
         elif name in ("best", "best_documented"):
             row |= {f"{name}_{key}": one for key, one in value.items()}
         elif name == "exploits":

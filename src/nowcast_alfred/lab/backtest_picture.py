@@ -13,6 +13,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from .backtest import NAMES, SCALES_UNIT, Backtest
 
@@ -60,7 +61,7 @@ def _line(table: Table, name: str, rows: dict[str, dict[str, Any]]) -> None:
     ratios = [rows[key]["relative_mae"] for key in SHOWN]
     best = min((ratio for ratio in ratios if ratio is not None and ratio < 1.0), default=None)
     cells = [_cell(ratio, best) for ratio in ratios]
-    table.add_row(name, str(reference["n"]), f"{reference['mae']:.3g}", *cells)
+    table.add_row(Text(name), str(reference["n"]), f"{reference['mae']:.3g}", *cells)
 
 
 def _cell(ratio: float | None, best: float | None) -> str:

@@ -20,6 +20,7 @@ import verifiers.v1 as vf
 from .. import answers
 from ..data import NowcastState, NowcastTrace
 from ..errors import ConfigError
+from ..opaque import real_reply
 from ..periods import Floats
 from ..rewards import INFO
 from ..task import NowcastTask
@@ -42,7 +43,7 @@ def earner(tasks: Sequence[NowcastTask]) -> Earn:
     ------
     ConfigError
         If a reward needs what there is only in a rollout. The function returned raises it if a
-        reward fails, or gives what is no finite number.
+        reward fails, or returns what is no finite number.
     """
     scorers = [_scorer(task) for task in tasks]
 
@@ -69,17 +70,16 @@ def _scorer(task: NowcastTask) -> Callable[[str], Coroutine[Any, Any, float]]:
 
     async def score(reply: str) -> float:
         trace.root_reply = reply
-        trace.info = {INFO: record(silent, answers.parse(reply.strip(), config.elicit, data.units))}
+        trace.info = {INFO: record(silent, read(task, reply))}
         earned: dict[str, float] = {}
         for name, fn, weight, given in hooks:
             try:
                 value = await fn(**given)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise ConfigError(
                     f"reward {name} fails on the reply {reply!r}: {type(error).__name__}: {error}"
                 ) from error
-            scores = value if isinstance(value, Mapping) else {name: value}
-            earned |= {key: float(one) * weight for key, one in scores.items()}
+            earned |= {key: one * weight for key, one in _scores(name, value).items()}
         total = sum(earned.values())
         if not math.isfinite(total):
             raise ConfigError(
@@ -91,6 +91,17 @@ def _scorer(task: NowcastTask) -> Callable[[str], Coroutine[Any, Any, float]]:
     return score
 
 
+def _scores(name: str, value: Any) -> dict[str, float]:
+    """What a reward returned, by name; a text is refused even where it reads as a number."""
+    scores = value if isinstance(value, Mapping) else {name: value}
+    try:
+        return {key: float(one + 0.0) for key, one in scores.items()}
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"reward {name} returned {value!r}; return a float, or a dict of floats"
+        ) from None
+
+
 def _arguments(fn: Any, data: Any, trace: NowcastTrace) -> dict[str, Any]:
     """What verifiers passes to a hook, by parameter name."""
     offered = {"task": data, "trace": trace}
@@ -99,6 +110,14 @@ def _arguments(fn: Any, data: Any, trace: NowcastTrace) -> dict[str, Any]:
     if runtime is not None and runtime.default is inspect.Parameter.empty:
         raise ConfigError(f"reward {fn.__name__} needs a runtime, so it cannot be simulated")
     return {name: value for name, value in offered.items() if name in parameters}
+
+
+def read(task: NowcastTask, reply: str) -> answers.Reply:
+    """A reply's text in the store's unit, as the task reads it at the end of a rollout."""
+    data, elicit = task.data, task.config.elicit
+    if data.shown is None:
+        return answers.parse(reply.strip(), elicit, data.units)
+    return real_reply(answers.parse(reply.strip(), elicit), data.shown)
 
 
 def record(silent: dict[str, Any], reply: answers.Reply) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import answers
+from ..opaque import Rescaling
 from ..scoring import Z90
 
 NORMAL = statistics.NormalDist()
@@ -45,6 +46,8 @@ class Case:
         First release, the task's baseline, its unit of error.
     forecasts
         What each baseline says, by name.
+    shown
+        How an opaque task shows the target's numbers, and replies are to be given; None for plain.
     """
 
     n: int
@@ -54,6 +57,7 @@ class Case:
     naive: float
     scale: float
     forecasts: Mapping[str, float]
+    shown: Rescaling | None = None
 
 
 @dataclass(frozen=True)
@@ -78,14 +82,17 @@ Column = list[Said | None]
 """One reply a task, in the order of the cases; None is silence."""
 
 
-def text(said: Said | None, elicit: answers.Elicit) -> str:
-    """A reply in the elicited grammar; without a forecast, a sentence that holds none.
+def text(said: Said | None, elicit: answers.Elicit, shown: Rescaling | None = None) -> str:
+    """A reply in the elicited grammar, in shown numbers if there are such; without a forecast, a
+    sentence that holds none.
 
     >>> text(Said(2.0), "point")
     'FORECAST: 2.0'
     """
     if said is None:
         return "I cannot say."
+    if shown is not None:
+        said = Said(shown.shown(said.centre), shown.times * said.spread)
     if elicit == "quantiles":
         named = zip(answers.NAMES, said.quantiles.values(), strict=True)
         return f"{answers.QUANTILES} " + ", ".join(f"{name}={value!r}" for name, value in named)
@@ -193,10 +200,20 @@ def ladder(elicit: answers.Elicit, baselines: Sequence[str], naive: str) -> list
 
 
 def plausible(cases: Sequence[Case], seed: int, i: int) -> Column:
-    """What the i-th rollout of a group may say: `mean_12` plus noise of half a scale, with about
-    the true spread (a factor of exp(0.3 z))."""
+    """What the i-th rollout of a group may say: a centre that the group shares, noise of half a
+    scale, and about the true spread (a factor of exp(0.3 z)).
+
+    The centre misses the outcome by as many scales as `mean_12` does on another task, the next in
+    an order drawn by hash. So the misses are as large as those of a forecaster of typical skill,
+    surprises of the store included, and say nothing of where any baseline lies: around a baseline's
+    own forecast, a group would keep off the clips of `beats_baseline` where that one is the naive
+    forecast, for no merit of the reward. A policy that misses where the naive forecast misses is on
+    a clip less often than this one.
+    """
+    order = sorted(cases, key=lambda case: noise(seed, case.n, "plausible order"))
+    others = {case.n: other for case, other in zip(order, order[1:] + order[:1], strict=True)}
     centres = [
-        case.forecasts["mean_12"] + 0.5 * case.scale * noise(seed, case.n, "plausible", i)
+        case.y + case.scale * (_miss(others[case.n]) + 0.5 * noise(seed, case.n, "plausible", i))
         for case in cases
     ]
     width = true_spread(cases, centres)
@@ -204,3 +221,8 @@ def plausible(cases: Sequence[Case], seed: int, i: int) -> Column:
         Said(centre, case.scale * width * math.exp(0.3 * noise(seed, case.n, "plausible width", i)))
         for case, centre in zip(cases, centres, strict=True)
     ]
+
+
+def _miss(case: Case) -> float:
+    """By how many scales `mean_12` lies above the outcome."""
+    return (case.forecasts["mean_12"] - case.y) / case.scale

@@ -105,7 +105,8 @@ def read_variants(
     Parameters
     ----------
     base
-        None: `base.toml` beside each overlay, where there is one.
+        None: `base.toml` beside each overlay, where there is one. With another base, a `base.toml`
+        among the overlays is none if it gives no reward a weight: a glob took it in.
     store
         Instead of the one configured.
 
@@ -119,14 +120,14 @@ def read_variants(
     for path in overlays:
         under = path.parent / BASE if base is None else base
         if base is not None or under.exists():
-            if path.resolve() == under.resolve():
+            over = read_toml(path)
+            if path.resolve() == under.resolve() or (path.name == BASE and not _weighs(over)):
                 continue
-            document = merged(read_toml(under), read_toml(path))
+            document = merged(read_toml(under), over)
         else:
             document = read_toml(path)
-        # The lab answers in the store's own units, and no reward depends on how a task is shown.
-        shown = {"opaque", "context"}
-        settings = {k: v for k, v in settings_of(document, path).items() if k not in shown}
+        # Nobody looks anything up here; but a plug-in may read a reply as `opaque` shows it.
+        settings = {k: v for k, v in settings_of(document, path).items() if k != "context"}
         taskset = taskset_of(settings, path, store)
         if path.stem in variants:
             raise ConfigError(f"{path}: another configuration is named {path.stem} as well")
@@ -147,6 +148,17 @@ def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
         both = isinstance(value, dict) and isinstance(result.get(key), dict)
         result[key] = merged(result[key], value) if both else value
     return result
+
+
+def _weighs(document: dict[str, Any]) -> bool:
+    """Whether a document gives a reward a weight."""
+    settings = document.get("env", document).get("taskset", {})
+    entries = settings.get("task", {}).get("rewards", {}).values()
+    # What is no table is wrong, and is to be refused as that.
+    return any(
+        entry.get("weight", float("fn" in entry)) if isinstance(entry, dict) else True
+        for entry in entries
+    )
 
 
 def _weights(taskset: NowcastTaskset) -> dict[str, float]:
