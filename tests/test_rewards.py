@@ -384,10 +384,18 @@ def test_every_answer_earns_a_number_within_range_and_above_the_floor(
             assert math.isfinite(held), name
 
 
-@pytest.mark.parametrize("broken", ["y", "baseline", "scale"])
+BROKEN = [
+    *itertools.product(["y", "baseline", "scale"], [math.nan, math.inf, -math.inf]),
+    *itertools.product(["scale"], [0.0, -0.0, -1.0]),
+]
+
+
+@pytest.mark.parametrize(("broken", "by"), BROKEN)
 @pytest.mark.parametrize("elicit", REPLY)
-def test_what_is_no_number_ends_at_the_floor_with_a_metric(elicit: str, broken: str) -> None:
-    values: dict[str, Any] = {"y": 0.5, "baseline": 0.0, "scale": 1.0, broken: math.nan}
+def test_what_is_no_number_ends_at_the_floor_with_a_metric(
+    elicit: str, broken: str, by: float
+) -> None:
+    values: dict[str, Any] = {"y": 0.5, "baseline": 0.0, "scale": 1.0, broken: by}
     reply, task = REPLY[elicit](0.0, 1.0, 2.0), {"elicit": elicit, **values}
     uses_baseline = {"beats_baseline", "direction"}
     for name, (_, _, floor) in RANGES.items():
@@ -395,9 +403,26 @@ def test_what_is_no_number_ends_at_the_floor_with_a_metric(elicit: str, broken: 
         if feeds(name, elicit) and used:
             assert number(call(name, reply, **task), name) == floor, name
     assert call("beyond", reply, **task) == 1.0
+    assert call("clipped", reply, **task) == 0.0
     for name in METRICS:
         value = call(name, reply, **task)
         assert all(map(math.isfinite, value.values() if isinstance(value, dict) else [value]))
+    if broken == "scale":
+        distances = call("abs_error_first", reply, **task) | call("covered", reply, **task)
+        for name in {"abs_error_scaled", "interval_width"} & set(distances):
+            assert distances[name] == HUGE  # and not 0, the best there is
+
+
+@pytest.mark.parametrize("name", RANGES)
+@pytest.mark.parametrize("zero", [{"y": 0.0}, {"baseline": 0.0}, {"y": 0.0, "baseline": 0.0}])
+def test_an_outcome_or_a_baseline_of_zero_is_a_number(name: str, zero: dict[str, float]) -> None:
+    elicit = NEEDS.get(name, ("point",))[0]
+    reply, task = REPLY[elicit](0.0, 0.25, 0.5), {"y": 0.5, "baseline": 1.0, "scale": 1.0, **zero}
+    low, high, floor = RANGES[name]
+    earned = number(call(name, reply, elicit=elicit, **task), name)
+    assert floor < earned
+    assert low <= earned <= high
+    assert call("beyond", reply, elicit=elicit, **task) == 0.0
 
 
 @pytest.mark.parametrize("elicit", REPLY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nowcast_alfred.scoring import FLOOR, beats_baseline, gain, is_clipped
+from nowcast_alfred.scoring import FLOOR, beats_baseline, gain, is_clipped, usable
 
 numbers = st.floats(-1e6, 1e6)
 scales = st.floats(1e-3, 1e6)
@@ -51,6 +52,28 @@ def test_the_clip_is_reported_exactly_where_it_cuts(
 ) -> None:
     whole, cut = gain(y, forecast, baseline, scale), beats_baseline(y, forecast, baseline, scale)
     assert is_clipped(y, forecast, baseline, scale) == (whole != cut)
+
+
+@pytest.mark.parametrize("none", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("place", ["y", "baseline", "scale"])
+def test_what_is_no_finite_number_gains_nothing(place: str, none: float) -> None:
+    values = {"y": 1.0, "baseline": 0.0, "scale": 1.0, place: none}
+    assert math.isnan(gain(forecast=1.0, **values))
+    assert beats_baseline(forecast=1.0, **values) == FLOOR
+    assert not is_clipped(forecast=1.0, **values)
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.0, -1.0])
+def test_a_scale_that_is_not_above_zero_measures_nothing(scale: float) -> None:
+    assert not usable(scale)
+    assert beats_baseline(1.0, 1.0, 0.0, scale) == FLOOR
+    assert not is_clipped(1.0, 1.0, 0.0, scale)
+
+
+@given(number=st.floats(), scale=st.floats())
+def test_usable_is_finite_with_a_positive_scale(number: float, scale: float) -> None:
+    finite = math.isfinite(number) and math.isfinite(scale)
+    assert usable(scale, number) == (finite and scale > 0.0)
 
 
 def test_the_median_earns_most_while_nothing_is_clipped() -> None:

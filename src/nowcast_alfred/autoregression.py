@@ -5,6 +5,8 @@ guards: the sample is winsorised around its median; the coefficients come from t
 equations of the biased autocovariances, whose solution is stationary by construction; and the
 forecast never leaves the band of the winsorised sample.
 
+Lags count values: a period that was never published is left out of the sample, not filled in.
+
 Plain loops over floats with exact sums, no linear algebra library, so that a task's numbers are the
 same to the last bit on any machine.
 """

@@ -3,6 +3,10 @@
 Sums are exact (`math.fsum`) and everything else is one of + - * / and a square root, so that a
 task's numbers, and with them its hash, are the same on any machine.
 
+What looks a year back does so by the calendar, as the transforms do (`periods`): a month that was
+never published leaves the value of a year before unknown once, and moves no other. Means, medians,
+`ewma`, `ar_bic` and the scales count known values, whatever their periods.
+
 `best_of`, which chooses among these by a backtest inside the view, is in `choice`.
 """
 
@@ -14,9 +18,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, get_args
 
+import numpy as np
+
 from . import autoregression
 from .autoregression import mean, median
-from .periods import PERIODS_PER_YEAR, Floats, Frequency, Units
+from .periods import PERIODS_PER_YEAR, Days, Floats, Frequency, Units, shift
 
 BaselineName = Literal[
     "last_change",
@@ -54,12 +60,20 @@ class Known:
         Known levels, oldest first: shape (k,), k >= n, float64.
     units, frequency
         The transform of `value`, and the series' frequency.
+    value_period, level_period
+        First days of the periods of `value` and `level`, ascending: shapes (n,) and (k,), int32.
+        None: they follow each other without a gap, and the target comes next.
+    target
+        First day of the target period. None: the one after the last known level.
     """
 
     value: Floats
     level: Floats
     units: Units
     frequency: Frequency
+    value_period: Days | None = None
+    level_period: Days | None = None
+    target: int | None = None
 
 
 # --- Baselines
@@ -79,7 +93,8 @@ def last_value(known: Known) -> float:
     """What the transform gives if the level does not change from the last known one.
 
     The last level for `lin`, 0 for changes over one period; for changes over a year, the last level
-    against that of a year before the target period (`last_change` where it is not known).
+    against that of a year before the target period (`last_change` where it is not known), a year as
+    in `seasonal_naive`.
 
     >>> import numpy as np
     >>> level = np.array([100.0, 101.0, 103.0, 104.0, 107.0])
@@ -90,10 +105,7 @@ def last_value(known: Known) -> float:
         return float(known.level[-1])
     if known.units in ("chg", "pch", "pca"):
         return 0.0
-    back = PERIODS_PER_YEAR[known.frequency]  # from the target period, one after the last
-    if len(known.level) < back:
-        return last_change(known)
-    last, before = float(known.level[-1]), float(known.level[-back])
+    last, before = float(known.level[-1]), _year_before(known, known.level_period, known.level)
     if known.units == "ch1":
         change = last - before
     elif last > 0.0 and before > 0.0:
@@ -160,16 +172,17 @@ def ewma(known: Known) -> float:
 
 
 def seasonal_naive(known: Known) -> float:
-    """The known value of the same period a year before: so many values back as a year has periods.
+    """The known value of the target's period a year before, by the calendar.
 
-    `last_change` where fewer are known. For series without seasonal adjustment.
+    `last_change` where it is not known. A year of weeks is 52; of daily series, whose markets
+    close, 260 values. For series without seasonal adjustment.
 
     >>> import numpy as np
     >>> seasonal_naive(Known(np.arange(24.0), np.arange(24.0), "lin", "m"))
     12.0
     """
-    back = PERIODS_PER_YEAR[known.frequency]
-    return float(known.value[-back]) if len(known.value) >= back else last_change(known)
+    before = _year_before(known, known.value_period, known.value)
+    return last_change(known) if math.isnan(before) else before
 
 
 def ar_bic(known: Known) -> float:
@@ -178,7 +191,8 @@ def ar_bic(known: Known) -> float:
     Up to twenty years (240 months, 80 quarters, 1,040 weeks; 520 days), winsorised to five median
     absolute deviations around the median; Yule-Walker coefficients, stationary by construction, of
     order 0 to 12 (months), 4 (quarters), 8 (weeks), 5 (days); the forecast stays between the
-    smallest and the largest value of the winsorised sample. See `autoregression`.
+    smallest and the largest value of the winsorised sample. Lags count known values, as if a
+    missing one were not missed. See `autoregression`.
 
     >>> import numpy as np
     >>> ar_bic(Known(np.array([0.2] * 40), np.arange(41.0), "chg", "m"))
@@ -186,6 +200,20 @@ def ar_bic(known: Known) -> float:
     """
     values = known.value[-autoregression.SAMPLE[known.frequency] :].tolist()
     return autoregression.forecast(values, known.frequency)
+
+
+def _year_before(known: Known, period: Days | None, number: Floats) -> float:
+    """The number of the period a year before the target, or NaN."""
+    back = PERIODS_PER_YEAR[known.frequency]
+    if period is None or known.frequency == "d":  # of daily series, so many values back
+        return float(number[-back]) if len(number) >= back else math.nan
+    target = known.target
+    if target is None:
+        newest = period if known.level_period is None else known.level_period
+        target = shift(int(newest[-1]), known.frequency, 1)
+    then = shift(target, known.frequency, -back)
+    at = int(np.searchsorted(period, then))
+    return float(number[at]) if at < len(period) and period[at] == then else math.nan
 
 
 # --- Scales, before their floor

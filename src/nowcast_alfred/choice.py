@@ -27,11 +27,16 @@ LEAST = 12
 """With fewer than these, `best_of` is `last_change`."""
 
 
-def known_on(view: AsOfView, series_id: str, units: Units) -> Known:
-    """What baselines and scales read of a series on a view's day."""
-    level = view.observations(series_id).value
-    value = level if units == "lin" else view.observations(series_id, units=units).value
-    return Known(value, level, units, view.meta(series_id).frequency)
+def known_on(view: AsOfView, series_id: str, units: Units, target: int | None = None) -> Known:
+    """What baselines and scales read of a series on a view's day.
+
+    `target` is the first day of the period to forecast. None is the one after the last known: not
+    the same where that one is never published.
+    """
+    level = view.observations(series_id)
+    value = level if units == "lin" else view.observations(series_id, units=units)
+    frequency = view.meta(series_id).frequency
+    return Known(value.value, level.value, units, frequency, value.period, level.period, target)
 
 
 def baseline_on(
@@ -117,7 +122,7 @@ def _releases(past: _Past) -> SeriesTargets:
 def _errors(release: _Past, period: int, day: int) -> tuple[float, ...]:
     """Each baseline's error of one first release, forecast on a day; empty if nothing is known."""
     before = AsOfView(release.store, day)
-    known = known_on(before, release.series_id, release.units)
+    known = known_on(before, release.series_id, release.units, period)
     printed = AsOfView(release.store, release.day).observations(
         release.series_id, units=release.units
     )

@@ -59,12 +59,13 @@ def faults(uri: str, task: NowcastData) -> list[str]:
     if math.isnan(change(levels(rows, release), period, task.transform, task.frequency)):
         found.append("the outcome has no value inside its first vintage")
     known = levels(rows, as_of)
-    series = [change(known, day, task.transform, task.frequency) for day in sorted(known)]
-    series = [number for number in series if not math.isnan(number)]
+    dated = {day: change(known, day, task.transform, task.frequency) for day in sorted(known)}
+    dated = {day: number for day, number in dated.items() if not math.isnan(number)}
+    series = list(dated.values())
     if not series:
         return [*found, f"no {task.transform} value is known on {as_of}"]
     expected = {
-        "baseline": _baseline(task, series, [known[day] for day in sorted(known)]),
+        "baseline": _baseline(task, dated, known),
         "scale": _scale(task, series, [known[day] for day in sorted(known)]),
     }
     for name, number in expected.items():
@@ -74,18 +75,20 @@ def faults(uri: str, task: NowcastData) -> list[str]:
     return found
 
 
-def _baseline(task: NowcastData, series: list[float], level: list[float]) -> float:
+def _baseline(
+    task: NowcastData, dated: Mapping[dt.date, float], known: Mapping[dt.date, float]
+) -> float:
     """The forecast of a task's baseline; for the two not derived, its own where it may be right."""
-    year = A_YEAR[task.frequency]
+    series = [dated[day] for day in sorted(dated)]
     plain = {
         "last_change": series[-1],
-        "last_value": _unchanged(task, series, level),
+        "last_value": _unchanged(task, series[-1], known),
         "mean_3": statistics.fmean(series[-3:]),
         "mean_12": statistics.fmean(series[-12:]),
         "median_12": statistics.median(series[-12:]),
         "mean_all": statistics.fmean(series),
         "ewma": reduce(lambda held, new: held + 0.3 * (new - held), series[-60:]),
-        "seasonal_naive": series[len(series) - year if len(series) >= year else -1],
+        "seasonal_naive": dated.get(_year_before(task, dated), series[-1]),
     }
     if task.baseline_name in plain:
         return plain[task.baseline_name]
@@ -95,18 +98,26 @@ def _baseline(task: NowcastData, series: list[float], level: list[float]) -> flo
     return held
 
 
-def _unchanged(task: NowcastData, series: list[float], level: list[float]) -> float:
-    """The transform of the next period if its level is the last one again."""
+def _unchanged(task: NowcastData, newest: float, known: Mapping[dt.date, float]) -> float:
+    """The transform of the task's period if its level is the last one again."""
+    last, then = known[max(known)], _year_before(task, known)
     if task.transform == "lin":
-        return level[-1]
+        return last
     if task.transform in STEPS:
         return 0.0
-    if len(level) < A_YEAR[task.frequency]:
-        return series[-1]
-    before = level[len(level) - A_YEAR[task.frequency]]
+    if then not in known:
+        return newest
+    before = known[then]
     if task.transform == "ch1":
-        return level[-1] - before
-    return 100.0 * (level[-1] - before) / before if min(before, level[-1]) > 0 else series[-1]
+        return last - before
+    return 100.0 * (last - before) / before if min(before, last) > 0 else newest
+
+
+def _year_before(task: NowcastData, known: Mapping[dt.date, float]) -> dt.date:
+    """The period a year before the task's; of daily series, the observation 260 before."""
+    period = dt.date.fromisoformat(task.reference_period)
+    with_it = {**known, period: math.nan}  # daily series count their observations
+    return _earlier(with_it, period, task.frequency, A_YEAR[task.frequency])
 
 
 def _scale(task: NowcastData, series: list[float], level: list[float]) -> float:

@@ -12,8 +12,8 @@ A metric is only recorded, because the policy must not be pushed toward it (the 
 which nobody could know, or the way it worked). Every number comes from the reply and from the
 record that `finalize` wrote to `trace.info["nowcast"]` when the agent had ended, so that a saved
 trace can be scored again without a store. Nothing here returns NaN, infinity or None: where an
-outcome, a baseline or a scale is no number, a reward that uses it is at its floor, and `beyond` is
-1.
+outcome, a baseline or a scale is no finite number, or a scale is not above 0 (`scoring.usable`), a
+reward that uses it is at its floor, and `beyond` is 1.
 """
 
 from __future__ import annotations
@@ -127,10 +127,9 @@ class Scored:
         """
         if self.config.elicit == "point":
             return {}
-        reply, y = self._reply(task, trace), self._result(task, trace)["first"]
-        low, high = _central(reply)
-        loss = None
-        if low is not None and high is not None:
+        low, high = _central(self._reply(task, trace))
+        y, loss = self._outcome(task, trace), None
+        if y is not None and low is not None and high is not None:
             loss = scoring.interval_score(y, low, high, 0.2) / task.scale
         return {"interval_score": self._negative(loss, 10 * MOST)}
 
@@ -143,10 +142,10 @@ class Scored:
         """
         if self.config.elicit != "quantiles":
             return {}
-        reply, y = self._reply(task, trace), self._result(task, trace)["first"]
-        loss = None
-        if reply.quantiles is not None:
-            loss = scoring.weighted_interval_score(y, reply.quantiles) / task.scale
+        quantiles = self._reply(task, trace).quantiles
+        y, loss = self._outcome(task, trace), None
+        if y is not None and quantiles is not None:
+            loss = scoring.weighted_interval_score(y, quantiles) / task.scale
         return {"pinball": self._negative(loss, MOST)}
 
     @vf.reward(weight=0.0)
@@ -157,11 +156,10 @@ class Scored:
         Elicits centre and spread: those of the outcome's law where it is normal. Range [-10, 0].
         Needs `elicit = "interval"`; left out otherwise.
         """
-        normal = self._normal(task, trace)
-        if normal is None:
+        if self.config.elicit != "interval":
             return {}
-        y, mu, sigma = normal
-        loss = None if mu is None else scoring.crps_normal(y, mu, sigma) / task.scale
+        normal = self._normal(task, trace)
+        loss = None if normal is None else scoring.crps_normal(*normal) / task.scale
         return {"crps_normal": self._negative(loss, MOST)}
 
     @vf.reward(weight=0.0)
@@ -173,12 +171,11 @@ class Scored:
         0.05 scales counts as that: published numbers are rounded, and a spike on a likely one would
         earn without bound. At most 2.08. Needs `elicit = "interval"`; left out otherwise.
         """
-        normal = self._normal(task, trace)
-        if normal is None:
+        if self.config.elicit != "interval":
             return {}
-        y, mu, sigma = normal
-        loss = None
-        if mu is not None:
+        normal, loss = self._normal(task, trace), None
+        if normal is not None:
+            y, mu, sigma = normal
             spread = max(sigma / task.scale, LEAST_SPREAD)
             loss = scoring.log_score((y - mu) / task.scale, 0.0, spread)
         return {"log_score": self._negative(loss, 5 * MOST)}
@@ -190,13 +187,10 @@ class Scored:
 
         Elicits the likelier side, not a number. Ties most of a group.
         """
-        reply = self._reply(task, trace)
-        if reply.point is None:
+        point, y = self._reply(task, trace).point, self._outcome(task, trace)
+        if point is None or y is None or not math.isfinite(task.baseline):
             return -1.0
-        y, band = self._result(task, trace)["first"], BAND * task.scale
-        if math.isnan(y - task.baseline + band):
-            return -1.0
-        return scoring.direction(y, reply.point, task.baseline, band)
+        return scoring.direction(y, point, task.baseline, BAND * task.scale)
 
     @vf.reward(weight=0.0)
     async def hit(self, task: NowcastData, trace: NowcastTrace) -> float:
@@ -240,7 +234,7 @@ class Scored:
         if low is None or high is None:
             return {}
         y = self._result(task, trace)["first"]
-        width = _finite((high - low) / task.scale)
+        width = _in_scales(high - low, task.scale)
         return {"covered": float(low <= y <= high), "interval_width": width}
 
     @vf.metric
@@ -250,7 +244,7 @@ class Scored:
         if reply.point is None:
             return {}
         error = abs(reply.point - y)
-        scaled = _finite(error / task.scale)
+        scaled = _in_scales(error, task.scale)
         return {"abs_error_first": _finite(error), "abs_error_scaled": scaled}
 
     @vf.metric
@@ -284,28 +278,27 @@ class Scored:
         return real_reply(answers.parse(trace.last_reply, self.config.elicit), task.shown)
 
     def _error(self, task: NowcastData, trace: NowcastTrace) -> float | None:
-        """The error in scales; None without a forecast, or where it is no number."""
-        point = self._reply(task, trace).point
-        if point is None:
-            return None
-        error = scoring.absolute_error(self._result(task, trace)["first"], point) / task.scale
-        return None if math.isnan(error) else error
+        """The error in scales; None without a forecast or without a usable outcome."""
+        point, y = self._reply(task, trace).point, self._outcome(task, trace)
+        return None if point is None or y is None else scoring.absolute_error(y, point) / task.scale
 
-    def _normal(
-        self, task: NowcastData, trace: NowcastTrace
-    ) -> tuple[float, float | None, float] | None:
-        """Outcome, centre and spread of the reply's normal; None where no interval is elicited."""
-        if self.config.elicit != "interval":
+    def _outcome(self, task: NowcastData, trace: NowcastTrace) -> float | None:
+        """The first release; None where it, or the task's scale, is not `scoring.usable`."""
+        y: float = self._result(task, trace)["first"]
+        return y if scoring.usable(task.scale, y) else None
+
+    def _normal(self, task: NowcastData, trace: NowcastTrace) -> tuple[float, float, float] | None:
+        """Outcome, centre and spread of the reply's normal; None without an interval or a usable
+        outcome."""
+        reply, y = self._reply(task, trace), self._outcome(task, trace)
+        if y is None or reply.point is None or reply.interval is None:
             return None
-        reply, y = self._reply(task, trace), self._result(task, trace)["first"]
-        if reply.point is None or reply.interval is None:
-            return y, None, 0.0
         low, high = reply.interval
         return y, reply.point, (high - low) / (2.0 * scoring.Z90)
 
     @staticmethod
     def _negative(loss: float | None, most: float) -> float:
-        """-loss, clipped at -most; one less without a loss, and where it is no number."""
+        """-loss, clipped at -most; one less without a loss, or where it is NaN."""
         if loss is None or math.isnan(loss):
             return -most - 1.0
         return -min(loss, most)
@@ -345,6 +338,11 @@ class Scored:
 def _finite(x: float) -> float:
     """The number, or the largest there is where it overflows or is none: traces are JSON."""
     return min(x, sys.float_info.max) if not math.isnan(x) else sys.float_info.max
+
+
+def _in_scales(distance: float, scale: float) -> float:
+    """A distance in scales, or the largest number there is where the scale is none."""
+    return _finite(distance / scale if scoring.usable(scale) else math.nan)
 
 
 def _central(reply: answers.Reply) -> tuple[float | None, float | None]:

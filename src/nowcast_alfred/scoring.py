@@ -18,12 +18,25 @@ Z90 = 1.2815515655446004
 """The 90 % quantile of the standard normal: half the width of its central 80 % interval."""
 
 
+def usable(scale: float, *numbers: float) -> bool:
+    """Whether errors can be measured in a scale, and from these numbers: all finite, scale > 0.
+
+    >>> usable(1.0, 2.0), usable(0.0, 2.0), usable(1.0, math.inf)
+    (True, False, False)
+    """
+    return 0.0 < scale < math.inf and all(map(math.isfinite, numbers))
+
+
 def gain(y: float, forecast: float, baseline: float, scale: float) -> float:
     """How much nearer the outcome the forecast is than the baseline, in scales.
+
+    NaN where outcome, baseline or scale is not `usable`.
 
     >>> round(gain(353.0, 200.0, 216.0, 163.3), 3)
     -0.098
     """
+    if not usable(scale, y, baseline):
+        return math.nan
     return (abs(baseline - y) - abs(forecast - y)) / scale
 
 

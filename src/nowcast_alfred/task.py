@@ -179,7 +179,7 @@ def make_data(
     """
     view = store.view(iso(draw.as_of))
     meta = view.meta(draw.series_id)
-    known = known_on(view, draw.series_id, transform)
+    known = known_on(view, draw.series_id, transform, draw.period)
     period, as_of = iso(draw.period), iso(draw.as_of)
     words, identity = label(draw.period, meta.frequency), f"{draw.series_id}:{period}@{as_of}"
     key = key_of(f"{identity}#{stream}:{draw.n}") if opaque else None

@@ -228,7 +228,7 @@ def forecast(store: VintageStore, job: Job) -> Forecasts:
             view = AsOfView(store, day)
             if day < high and not has_scale(view, key, job.config, units):
                 continue
-            known = known_on(view, key, units)
+            known = known_on(view, key, units, period)
             if seen is None or not _same(seen, known):  # most days publish nothing of a series
                 made = {name: baseline(known) for name, baseline in BASELINES.items()}
                 scale, seen = scale_of(job.config.scale, known), known
@@ -251,8 +251,13 @@ def forecast(store: VintageStore, job: Job) -> Forecasts:
 
 
 def _same(one: Known, other: Known) -> bool:
-    """Whether two days know the same, so that every baseline says the same."""
-    return np.array_equal(one.level, other.level) and np.array_equal(one.value, other.value)
+    """Whether two days know the same of one target, so that every baseline says the same."""
+    return (
+        one.target == other.target
+        and np.array_equal(one.level, other.level)
+        and np.array_equal(one.value, other.value)
+        and np.array_equal(one.level_period, other.level_period)  # type: ignore[arg-type]
+    )
 
 
 # --- Groups
