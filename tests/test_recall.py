@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -212,6 +213,112 @@ def test_failed_rollouts_and_tasks_of_one_run_are_left_out_and_counted(tmp_path:
     assert (found.tasks, found.unpaired, found.failed) == (40, (1, 0), (1, 0))
 
 
+# --- Recalled numbers
+
+
+def by_heart(part: float) -> Forecast:
+    """Knows a part of the numbers, and guesses wildly at the others."""
+
+    def forecast(y: float, random: np.random.Generator) -> float:
+        return y if random.random() < part else y + 3.0 * float(random.normal())
+
+    return forecast
+
+
+def test_numbers_by_heart_are_seen_where_misses_cancel_the_skill(tmp_path: Path) -> None:
+    row = overall(recall(*folders(tmp_path, 300, knows(0.5), by_heart(0.4))))
+    assert row.share is not None
+    assert row.share < 0.2
+    assert row.hits.without_data == pytest.approx(0.4, abs=0.06)
+    assert row.hits.baseline == pytest.approx(0.04, abs=0.03)
+    assert row.hits.with_data == pytest.approx(0.08, abs=0.04)
+    assert row.hits.recalled
+
+
+@pytest.mark.parametrize("part", [0.1, 0.3])
+def test_a_few_numbers_by_heart_are_enough(tmp_path: Path, part: float) -> None:
+    assert overall(recall(*folders(tmp_path, 300, knows(0.5), by_heart(part)))).hits.recalled
+
+
+def test_who_remembers_nothing_is_seldom_said_to(tmp_path: Path) -> None:
+    for name, guess in (("naive", naive), ("noise", noise), ("wild", by_heart(0.0))):
+        runs = (folders(tmp_path / f"{name} {i}", 64, knows(0.9), guess, seed=i) for i in range(40))
+        said = [overall(recall(*one)).hits.recalled for one in runs]
+        assert sum(said) <= 2, name
+
+
+def test_a_guess_that_hits_in_any_month_is_no_memory(tmp_path: Path) -> None:
+    """A rate that is unchanged in every second month, and a baseline that is never so round."""
+    outcomes = [0.0 if n % 2 else 0.5 + n for n in range(144)]
+    runs = [
+        write_run(
+            tmp_path / str(shown),
+            [
+                rollout(n, y, 0.0, shown, baseline=0.2, series_id="U")
+                for n, y in enumerate(outcomes)
+            ],
+        )
+        for shown in (True, False)
+    ]
+    hits = overall(recall(*runs)).hits
+    assert hits.without_data == 0.5
+    assert hits.baseline == 0.0
+    assert hits.above_baseline is not None
+    assert hits.above_baseline[0] > 0.3
+    assert hits.other_periods == pytest.approx(0.5, abs=0.01)
+    assert not hits.recalled
+
+
+def test_a_hit_is_near_in_scales_and_counts_by_task_among_those_with_a_forecast(
+    tmp_path: Path,
+) -> None:
+    forecasts = [[5.0, 9.0], [5.39, None], [5.41, 5.41], [None, None]]
+    full, bare = (
+        write_run(
+            tmp_path / str(shown),
+            [
+                rollout(n, 5.0, forecast, shown, scale=8.0, baseline=5.0 if n else 0.0)
+                for n, both in enumerate(forecasts)
+                for forecast in both
+            ],
+        )
+        for shown in (True, False)
+    )
+    hits = overall(recall(full, bare)).hits
+    assert hits.without_data == hits.with_data == pytest.approx((0.5 + 1.0 + 0.0) / 3)
+    assert hits.baseline == pytest.approx(2 / 3)
+
+
+def test_an_outcome_that_is_asked_on_many_days_is_one_hit(tmp_path: Path) -> None:
+    def both(days: int) -> module.Hits:
+        random = np.random.default_rng(3)
+        told = [(float(random.normal()), random.random() < 0.2) for _ in range(40)]
+        runs = [
+            write_run(
+                tmp_path / f"{days} {shown}",
+                [
+                    rollout(n, y, y if known else 9.0, shown, as_of=f"2020-02-{day:02d}")
+                    for n, (y, known) in enumerate(told)
+                    for day in range(1, days + 1)
+                ],
+            )
+            for shown in (True, False)
+        ]
+        return overall(recall(*runs)).hits
+
+    one, many = both(1), both(12)
+    assert one.above_baseline == pytest.approx(many.above_baseline)
+    assert one.other_periods == pytest.approx(many.other_periods)
+    assert one.recalled == many.recalled
+
+
+def test_with_few_months_hits_are_told_and_nothing_is_claimed(tmp_path: Path) -> None:
+    hits = overall(recall(*folders(tmp_path, 9, knows(0.5), knows(1.0)))).hits
+    assert hits.without_data == 1.0
+    assert hits.above_baseline is None
+    assert not hits.recalled
+
+
 # --- Wrong use
 
 
@@ -243,14 +350,52 @@ def test_runs_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
 # --- The command and the configs
 
 
+def told(full: Path, bare: Path, columns: int = 80) -> list[str]:
+    """The lines of the command."""
+    said = CliRunner().invoke(app, ["recall", str(full), str(bare)], env={"COLUMNS": str(columns)})
+    assert said.exit_code == 0
+    return said.stdout.splitlines()
+
+
 def test_the_command_prints_a_table_or_json(tmp_path: Path) -> None:
     full, bare = folders(tmp_path, 40, knows(0.5), silent)
-    said = CliRunner().invoke(app, ["recall", str(full), str(bare)], env={"COLUMNS": "160"})
-    assert said.exit_code == 0
-    assert "40 tasks in both runs" in said.stdout
-    assert "40 without" in said.stdout
-    said = CliRunner().invoke(app, ["recall", str(full), str(bare), "--json"])
-    assert json.loads(said.stdout)["rows"][0]["share"] == 0.0
+    said = "\n".join(told(full, bare))
+    assert "40 tasks in both runs" in said
+    assert "40 without" in said
+    found = CliRunner().invoke(app, ["recall", str(full), str(bare), "--json"])
+    row = json.loads(found.stdout)["rows"][0]
+    assert row["share"] == 0.0
+    assert row["hits"]["without_data"] is row["hits"]["baseline"] is None
+    assert row["hits"]["recalled"] is False
+
+
+def test_the_command_says_in_one_line_that_numbers_are_recalled(tmp_path: Path) -> None:
+    memory = told(*folders(tmp_path / "memory", 300, knows(0.5), by_heart(0.4)))
+    (line,) = [line for line in memory if line.startswith("numbers are recalled: ")]
+    hits = overall(recall(tmp_path / "memory/with", tmp_path / "memory/without")).hits
+    assert hits.without_data is not None
+    assert f"{100 * hits.without_data:.0f} % hits without data" in line
+    assert any("net, misses cancel hits" in line for line in memory)
+    honest = told(*folders(tmp_path / "honest", 300, knows(0.5), noise))
+    assert not any("recalled: " in line for line in honest)
+
+
+def test_the_table_is_readable_at_80_columns(tmp_path: Path) -> None:
+    lines = told(*folders(tmp_path, 300, knows(0.5), by_heart(0.4)))
+    table = [line for line in lines if line[:1] in "┏┃┡│└"]
+    assert max(map(len, table)) <= 80
+    assert any(re.search(r"all .* \d+/\d+/\d+ ", line) for line in table)
+    assert sum(line.startswith("│") for line in table) <= 2 * 40  # a row is two lines at most
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_a_run_without_any_forecast_is_told_in_one_line(tmp_path: Path, shown: bool) -> None:
+    policies = (silent, naive) if shown else (knows(0.5), silent)
+    lines = told(*folders(tmp_path, 40, *policies))
+    (line,) = [line for line in lines if "says nothing" in line]
+    assert line.startswith(f"no reply {'with' if shown else 'without'} data gave a forecast")
+    some = told(*folders(tmp_path / "some", 40, knows(0.5), naive))
+    assert not any("says nothing" in line for line in some)
 
 
 def test_the_two_configs_ask_for_the_same_tasks() -> None:

@@ -51,7 +51,7 @@ def audit(
             for one in report.findings:
                 if one.advice:
                     line = f"{one.status}: {one.route}: {one.advice}"
-                    out.print(line, markup=False, highlight=False, soft_wrap=True)
+                    out.print(line, soft_wrap=True)
     if any(report.opened for report in reports):
         raise typer.Exit(1)
 
@@ -73,8 +73,10 @@ def recall(
     ],
     as_json: Json = False,
 ) -> None:
-    """The share of a model's skill that survives without data: what it may have remembered."""
+    """The share of a model's skill that survives without data, net of misses, which cancel hits;
+    and the hits, which tell recalled numbers."""
     from .lab.long_run import LEAST
+    from .lab.recall import NEAR
     from .lab.recall import recall as compare
 
     found = compare(run_with, run_without)
@@ -88,6 +90,9 @@ def recall(
             "skill with data": _with_interval(row.with_data, row.with_interval),
             "without": _with_interval(row.without_data, row.without_interval),
             "share that survives": _with_interval(row.share, row.share_interval),
+            "hits %: without/ baseline/ with": "/".join(
+                map(_percent, (row.hits.without_data, row.hits.baseline, row.hits.with_data))
+            ),
         }
         for row in found.rows
     ]
@@ -97,12 +102,32 @@ def recall(
         ("replies without a forecast, counted as the baseline", found.unparsed),
         ("rollouts that failed, left out", found.failed),
     ):
-        out.print(f"{what}: {full} with data, {bare} without", highlight=False)
-    out.print(
+        out.print(f"{what}: {full} with data, {bare} without")
+    hits = found.rows[0].hits
+    lines = [
         f"-: fewer than {LEAST} months of release, or no share since the skill with data is not "
         "surely above zero",
-        highlight=False,
-    )
+        "share that survives: net, misses cancel hits; recalled numbers show in the hits",
+        f"hits: forecasts within {NEAR} scales of the outcome, of the replies with a forecast; the "
+        "baseline's on the tasks with one without data",
+    ]
+    lines += [
+        f"no reply {which} data gave a forecast: the share that survives says nothing"
+        for which, share in (("with", hits.with_data), ("without", hits.without_data))
+        if share is None
+    ]
+    if hits.recalled:
+        lines.append(
+            f"numbers are recalled: {_percent(hits.without_data)} % hits without data, surely more "
+            f"than the baseline's {_percent(hits.baseline)} % and the "
+            f"{_percent(hits.other_periods)} % of the same forecasts in other periods"
+        )
+    for line in lines:
+        out.print(line, soft_wrap=True)
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.0f}"
 
 
 def _with_interval(value: float | None, interval: tuple[float, float] | None) -> str:
