@@ -146,7 +146,7 @@ def test_damage_ends_with_status_1_and_the_file(files: Path) -> None:
         (["store", "info", "rows.csv"], "rows.csv is or lies in a file; a store is a folder"),
         (["sample", "--store", "rows.csv/S"], "is or lies in a file"),
         (["store", "synth", "rows.csv"], "rows.csv: it is or lies in a file; name a folder"),
-        (["backtest", "--source", "near"], "name its TOML with --config"),
+        (["backtest", "--source", "near"], "name with --config the TOML that has the"),
         (["sample", "--config", "typo.toml"], "splitt: unknown setting; valid ones: as_of_max"),
         (["sample", "--config", "typo.toml"], "'train', 'eval' or 'all', not 'test'"),
         (["view", "2020-03-31", "B", "--store", "S"], "no series 'B'"),

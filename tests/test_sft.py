@@ -42,7 +42,7 @@ from nowcast_alfred.lab.sft import (
 from nowcast_alfred.lab.sft_dialogue import converse
 from nowcast_alfred.lab.sft_rows import DATA, MANIFEST, Export, Row, write
 from nowcast_alfred.lab.sft_run import _barred, from_run
-from nowcast_alfred.lab.sft_trial import METHODS, Question, read_table
+from nowcast_alfred.lab.sft_trial import METHODS, Question, read_table, try_methods
 from nowcast_alfred.locate import embedded_store, opened
 from nowcast_alfred.opaque import agent_view, as_shown
 from nowcast_alfred.periods import PERIODS_PER_YEAR, iso
@@ -851,3 +851,20 @@ def test_an_sft_config_reads_what_the_command_in_it_writes(path: Path, quantiles
 
 def test_there_is_such_a_config() -> None:
     assert CONFIGS
+
+
+@pytest.mark.parametrize("opaque", [False, True])
+def test_a_year_before_is_not_counted_over_a_month_that_was_never_published(opaque: bool) -> None:
+    question = Question("A", "", "January 2020", "m", "lin", adjusted=False)
+    months = [f"{2016 + n // 12}-{n % 12 + 1:02d}-01" for n in range(48)]
+    when = [str(n - 48) for n in range(48)] if opaque else months
+    rows = [f"{at},{1000 + 100 * (n % 12)}" for n, at in enumerate(when)]
+
+    def chosen(rows: list[str]) -> str:
+        head = "t,value" if opaque else "date,value"
+        trial = try_methods(question, read_table("\n".join(["A | lin", head, *rows]), "A"))
+        assert trial is not None
+        return trial.method
+
+    assert chosen(rows) == "seasonal_naive"
+    assert chosen(rows[:40] + rows[41:]) != "seasonal_naive"

@@ -287,7 +287,6 @@ def _report(report: fred_build.Report, fred: Fred, as_json: bool) -> None:
             f"{len(report.left_out)} left out; {fred.counts.requests} requests, "
             f"{fred.counts.retries} of them again, {report.reused} answers were staged before; "
             + (f"fingerprint {mark}" if mark else "nothing new"),
-            highlight=False,
             soft_wrap=True,
         )
         if report.done:

@@ -36,8 +36,8 @@ def read_settings(
     sources = document.get("orchestrator", {}).get("train", {}).get("source", [])
     if not sources:
         if source is not None:
-            lacking = f"{path} has none" if path else "name its TOML with --config"
-            raise ConfigError(f"--source {source}: a train source of a training run; {lacking}")
+            lacking = f"{path} has no" if path else "name with --config the TOML that has the"
+            raise ConfigError(f"--source {source}: {lacking} [[orchestrator.train.source]]")
         settings = {} if path is None else settings_of(document, path)
         return taskset_of(settings, path or "settings", store)
     named = {str(one.get("name", place)): one for place, one in enumerate(sources)}

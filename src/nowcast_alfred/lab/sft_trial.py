@@ -25,6 +25,8 @@ LEAST_TRIAL = 9
 """With fewer, there is nothing to choose by, and no conversation."""
 BEFORE = 12
 """Values that every forecast of the trial has before it: the longest mean's."""
+OPAQUE = "t = "
+"""How the period of a row begins that counts on an opaque task's clock."""
 METHODS = {
     "last_change": "the newest value",
     "last_value": "zero (no change)",
@@ -98,7 +100,7 @@ def read_table(answer: str, series: str) -> Table:
         head, *lines = block.splitlines()
         if head.startswith(f"{series} | ") and lines:
             header, *rows = [line.rsplit(",", 1) for line in lines]
-            clock = "t = " if header[0] == "t" else ""  # of an opaque task
+            clock = OPAQUE if header[0] == "t" else ""
             value = [float(number) for _, number in rows]
             step = mean([abs(b - a) for a, b in pairwise(value)]) if len(value) > 1 else 0.0
             decimals = max(0, 2 - int(f"{step:.6e}".partition("e")[2]))
@@ -148,18 +150,32 @@ def try_methods(question: Question, table: Table) -> Trial | None:
         places = range(len(values) - count, len(values))
         return [table.round(abs(table.value[i] - ahead(method, i))) for i in places]
 
-    found = {method: misses(method) for method in _candidates(question, len(values) - count)}
+    found = {method: misses(method) for method in _candidates(question, table, len(values) - count)}
     averages = {method: table.round(mean(sizes)) for method, sizes in found.items()}
     best = min(averages, key=lambda method: averages[method])
     return Trial(best, ahead(best, len(values)), averages, sorted(found[best]))
 
 
-def _candidates(question: Question, before: int) -> list[str]:
-    """The methods that say something of their own of this series."""
+def _candidates(question: Question, table: Table, before: int) -> list[str]:
+    """The methods that say something of their own of this series and can be had by counting."""
     season = p.PERIODS_PER_YEAR[question.frequency]
     unfit = set()
     if question.code not in ("chg", "pch", "pca"):
         unfit.add("last_value")  # of a level it is the newest value; of a year's change, unknown
-    if question.adjusted or season <= 1 or before < season:
+    if question.adjusted or season <= 1 or before < season or _has_gap(question, table):
         unfit.add("seasonal_naive")
     return [method for method in METHODS if method not in unfit]
+
+
+def _has_gap(question: Question, table: Table) -> bool:
+    """Whether a period is missing among the rows, so that a year before is not so many values back.
+    Daily series count values, and so does the clock of an opaque task's."""
+    if table.when[0].startswith(OPAQUE):
+        at = [int(when.removeprefix(OPAQUE)) for when in table.when]
+        return any(later != earlier + 1 for earlier, later in pairwise(at))
+    if question.frequency == "d":
+        return False
+    days = [p.to_days(when) for when in table.when]
+    return any(
+        later != p.shift(earlier, question.frequency, 1) for earlier, later in pairwise(days)
+    )
