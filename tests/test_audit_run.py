@@ -202,7 +202,7 @@ def test_an_address_is_named_without_credentials(tmp_path: Path, place: str) -> 
     ],
 )
 def test_credentials_are_cut_from_any_address(url: str, shown: str) -> None:
-    assert audit_served.without_secrets(url) == shown
+    assert audit_served.bare_address(url) == shown
 
 
 def test_a_leak_in_the_tools_of_this_installation_stays_open(

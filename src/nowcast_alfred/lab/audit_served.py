@@ -95,13 +95,13 @@ def elsewhere(case: Case) -> list[str]:
         *NowcastTask.toolsets(config.task),
     ]
     urls = [getattr(server.config, "url", None) for server in servers]
-    return sorted({without_secrets(url) for url in urls if url})
+    return sorted({bare_address(url) for url in urls if url})
 
 
-def without_secrets(url: str) -> str:
+def bare_address(url: str) -> str:
     """An address without user, password, query and fragment.
 
-    >>> without_secrets("https://me:word@host:80/mcp?key=1")
+    >>> bare_address("https://me:word@host:80/mcp?key=1")
     'https://host:80/mcp'
     """
     start = url.find("://") + 3 if "://" in url else 0
