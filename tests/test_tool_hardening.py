@@ -238,10 +238,12 @@ def text_of(result: Any) -> str:
     ids=["missing", "missing too", "deep", "digits", "unknown", "long name", "surrogate"],
 )
 def test_what_mcp_refuses_is_one_short_line_too(name: str, arguments: dict[str, Any]) -> None:
-    with pytest.raises(ToolError) as caught:
-        over_mcp(name, arguments)
-    assert is_refusal(str(caught.value))
-    assert not arguments or "Traceback" not in str(caught.value)
+    try:
+        said = over_mcp(name, arguments)  # newer MCPs leave what is no JSON to our own checks
+    except ToolError as error:
+        said = str(error)
+    assert is_refusal(said)
+    assert "Traceback" not in said
 
 
 @pytest.mark.parametrize("argument", [None, 5, True, nan, {"a": [1]}, "[1, 2]", '{"a": 1}'])
