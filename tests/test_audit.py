@@ -40,7 +40,8 @@ from nowcast_alfred.store import AsOfView, SeriesInput, VintageStore, publish
 from nowcast_alfred.store.reader import Observations
 from nowcast_alfred.task import NowcastTask
 from nowcast_alfred.tools import CatalogToolset
-from panels import small_inputs, small_series
+from panels import small_series
+from test_tool_hardening import published
 
 ROOT = Path(__file__).resolve().parent.parent
 ROUTES = {
@@ -62,9 +63,7 @@ def nothing() -> None:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("audited") / "S"
-    publish(folder, small_inputs())
-    return str(folder)
+    return published(tmp_path_factory.mktemp("audited"))
 
 
 @pytest.fixture

@@ -19,20 +19,16 @@ from nowcast_alfred.lab.sampling import taskset_of
 from nowcast_alfred.locate import opened
 from nowcast_alfred.rewards import outcome
 from nowcast_alfred.store import SeriesInput, publish
-from panels import Row, after, meta, months, number, small_inputs, table
+from panels import Row, after, meta, months, number, table
+from test_audit import nothing
+from test_tool_hardening import published
 
 COUNT, ARCHIVE = 100, 45
 
 
-def nothing() -> None:
-    """A step that nobody is told of."""
-
-
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("audited") / "S"
-    publish(folder, small_inputs())
-    return str(folder)
+    return published(tmp_path_factory.mktemp("audited"))
 
 
 def case_for(place: str, draws: int = 200, **settings: Any) -> Case:

@@ -14,20 +14,14 @@ from nowcast_alfred.errors import ConfigError
 from nowcast_alfred.lab import audit_run, audit_served
 from nowcast_alfred.lab.audit_case import case_of
 from nowcast_alfred.lab.sampling import taskset_of
-from nowcast_alfred.store import publish
 from nowcast_alfred.tools import CatalogToolset
-from panels import small_inputs
-
-
-def nothing() -> None:
-    """A step that nobody is told of."""
+from test_audit import nothing
+from test_tool_hardening import published
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("audited") / "S"
-    publish(folder, small_inputs())
-    return str(folder)
+    return published(tmp_path_factory.mktemp("audited"))
 
 
 def toml(tmp_path: Path, text: str) -> Path:
