@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import periods as p
-from .answers import Reply
+from .answers import Elicit, Reply, parse
 from .errors import QueryError
 from .store.reader import AsOfView, Observations, Releases
 from .store.schema import SeriesMeta
@@ -113,6 +113,13 @@ def real_reply(reply: Reply, rescaled: Rescaling) -> Reply:
     if not all(number is not None and math.isfinite(number) for number in numbers):
         return Reply(False, reason="the number is not finite")
     return mapped
+
+
+def read_reply(text: str, elicit: Elicit, units: str, shown: Rescaling | None) -> Reply:
+    """A reply's text in the store's unit, whatever the agent was shown."""
+    if shown is None:
+        return parse(text, elicit, units)
+    return real_reply(parse(text, elicit), shown)
 
 
 def agent_view(view: AsOfView, key: str | None) -> AsOfView:

@@ -27,7 +27,7 @@ import verifiers.v1 as vf
 from . import answers, attempts, scoring
 from .data import NowcastData, NowcastTaskConfig, NowcastTrace
 from .locate import opened, store_uri
-from .opaque import real_reply
+from .opaque import read_reply
 from .store import Outcome
 
 INFO = "nowcast"
@@ -273,9 +273,7 @@ class Scored:
 
     def _reply(self, task: NowcastData, trace: NowcastTrace) -> answers.Reply:
         """The reply in the store's unit, whatever the agent was shown."""
-        if task.shown is None:
-            return answers.parse(trace.last_reply, self.config.elicit, task.units)
-        return real_reply(answers.parse(trace.last_reply, self.config.elicit), task.shown)
+        return read_reply(trace.last_reply, self.config.elicit, task.units, task.shown)
 
     def _error(self, task: NowcastData, trace: NowcastTrace) -> float | None:
         """The error in scales; None without a forecast or without a usable outcome."""

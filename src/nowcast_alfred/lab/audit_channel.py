@@ -62,10 +62,12 @@ def check(case: Case, step: Step, sample: int = SAMPLE) -> Finding:
         strange |= {
             f"{type(record).__name__}.{name}" for record in records for name in unexpected(record)
         }
-        if not foreseen(case, draw, data.transform, y):
+        known = newest(case, draw, data.transform)
+        if not foreseen(y, known):
             looked += 1
             told, coarse = fields_with(
-                answers_of(case, draw, data, y), {"trace": trace, "state": trace.state}
+                answers_of(data, y, known, newest(case, draw, "lin")),
+                {"trace": trace, "state": trace.state},
             )
             unclear.update(coarse)
             for name, number in told.items():
@@ -114,7 +116,7 @@ def hinted(case: Case) -> list[str]:
             continue
         units = case.stream.space.series[draw.series_id].role.transform
         y = case.store.outcome(draw.series_id, draw.period, units).first
-        if any(same(y, number) for number in said) and not foreseen(case, draw, units, y):
+        if any(same(y, number) for number in said) and not foreseen(y, newest(case, draw, units)):
             found.append(f"{y:.8g}: {describe(draw)}")
     return found
 
@@ -152,17 +154,19 @@ def unexpected(record: Any) -> list[str]:
     return [name for name in record.model_dump() if name not in known]
 
 
-def foreseen(case: Case, draw: Draw, units: Units, y: float) -> bool:
-    """Whether the view's newest values hold a number that is the outcome anyway."""
+def newest(case: Case, draw: Draw, units: Units) -> list[float]:
+    """The newest values of a draw's view, in a transform."""
     known = case.store.view(iso(draw.as_of)).observations(draw.series_id, units=units)
-    return any(same(y, number) for number in known.value[-RECENT:].tolist())
+    return [float(value) for value in known.value[-RECENT:]]
 
 
-def answers_of(case: Case, draw: Draw, data: NowcastData, y: float) -> Answers:
+def foreseen(y: float, known: list[float]) -> bool:
+    """Whether values of the view hold a number that is the outcome anyway."""
+    return any(same(y, value) for value in known)
+
+
+def answers_of(data: NowcastData, y: float, known: list[float], level: list[float]) -> Answers:
     """The first release as it is and as shown, each with what the view holds in the same form."""
-    view = case.store.view(iso(draw.as_of))
-    known = view.observations(draw.series_id, units=data.transform).value[-RECENT:].tolist()
-    level = view.observations(draw.series_id).value[-RECENT:].tolist()
     answers = [(y, [*known, *level])]
     if data.shown:
         answers.append((data.shown.shown(y), [data.shown.shown(value) for value in known]))

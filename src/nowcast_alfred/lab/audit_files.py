@@ -50,6 +50,7 @@ NAMES = re.compile(
     re.IGNORECASE,
 )
 PACKED = {b"\x1f\x8b": gzip.decompress, b"BZh": bz2.decompress, b"\xfd7zXZ": lzma.decompress}
+ZIP = b"PK\x03\x04"
 WORKBOOK = "xl/workbook.xml"
 ZSTD = b"\x28\xb5\x2f\xfd"
 DEPTH = 4
@@ -126,7 +127,7 @@ def named(dists: list[Path]) -> Iterator[tuple[str, bytes]]:
         except OSError as error:
             raise InputError(f"{path}: {error.strerror}; name wheels or sdists") from None
         # Anything else would be searched in vain, and called closed.
-        if not content.startswith((b"PK\x03\x04", *PACKED)) and content[257:262] != b"ustar":
+        if not (content.startswith((ZIP, *PACKED)) or is_tar(content)):
             raise InputError(f"{path}: is no wheel or sdist")
         yield path.name, content
 
@@ -144,15 +145,20 @@ def opened(name: str, content: bytes, depth: int = DEPTH) -> Iterator[tuple[str,
         yield from opened(f"{name}/{inner}" if inner else name, data, depth - 1)
 
 
+def is_tar(content: bytes) -> bool:
+    """Whether bytes are a tar archive, by its mark."""
+    return content[257:262] == b"ustar"
+
+
 def members(content: bytes) -> Iterator[tuple[str, bytes]]:
     """The files of an archive; none of a file that is no archive."""
     for head, unpack in PACKED.items():
         if content.startswith(head):
             yield "", unpack(content)
-    if content.startswith(b"PK\x03\x04"):
+    if content.startswith(ZIP):
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             yield from ((item, archive.read(item)) for item in archive.namelist())
-    elif content[257:262] == b"ustar":
+    elif is_tar(content):
         with tarfile.open(fileobj=io.BytesIO(content)) as tar:
             for member in tar:
                 file = tar.extractfile(member)
@@ -165,9 +171,9 @@ def data_in(name: str, content: bytes, runs: dict[Run, str]) -> str:
     for head, what in FORMATS.items():
         if content.startswith(head):
             return what
-    if content.startswith(b"PK\x03\x04") and WORKBOOK.encode() in content:
+    if content.startswith(ZIP) and WORKBOOK.encode() in content:
         return "XLSX"
-    if content.startswith((b"PK\x03\x04", *PACKED, ZSTD)):
+    if content.startswith((ZIP, *PACKED, ZSTD)):
         return "an archive that cannot be opened"
     if NAMES.search(name):
         return "a data file by its name"

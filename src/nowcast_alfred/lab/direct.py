@@ -20,7 +20,7 @@ import verifiers.v1 as vf
 from .. import answers
 from ..data import NowcastState, NowcastTrace
 from ..errors import ConfigError
-from ..opaque import real_reply
+from ..opaque import read_reply
 from ..periods import Floats
 from ..rewards import INFO
 from ..task import NowcastTask
@@ -114,10 +114,8 @@ def _arguments(fn: Any, data: Any, trace: NowcastTrace) -> dict[str, Any]:
 
 def read(task: NowcastTask, reply: str) -> answers.Reply:
     """A reply's text in the store's unit, as the task reads it at the end of a rollout."""
-    data, elicit = task.data, task.config.elicit
-    if data.shown is None:
-        return answers.parse(reply.strip(), elicit, data.units)
-    return real_reply(answers.parse(reply.strip(), elicit), data.shown)
+    data = task.data
+    return read_reply(reply.strip(), task.config.elicit, data.units, data.shown)
 
 
 def record(silent: dict[str, Any], reply: answers.Reply) -> dict[str, Any]:

@@ -43,10 +43,7 @@ class Files:
                 reason = str(error).replace(self.uri, self.shown)
                 raise StoreNotFound(f"cannot open {self.shown}: {reason}") from None
         else:
-            place = Path(self.uri).absolute()
-            if any(part.is_file() for part in (place, *place.parents)):
-                raise StoreNotFound(f"{self.shown} is or lies in a file; a store is a folder")
-            self._fs, self._root = pafs.LocalFileSystem(), str(place)
+            self._fs, self._root = pafs.LocalFileSystem(), str(Path(self.uri).absolute())
 
     def where(self, name: str) -> str:
         """The place of a file, for messages."""
@@ -59,6 +56,8 @@ class Files:
         ------
         FileNotFoundError
             If it is not there.
+        StoreNotFound
+            If a file is where the store should be.
         StoreError
             If it cannot be read (network, rights).
         """
@@ -68,6 +67,8 @@ class Files:
                 return bytes(stream.read())
         except FileNotFoundError:
             raise
+        except NotADirectoryError:
+            raise StoreNotFound(f"{self.shown} is or lies in a file; a store is a folder") from None
         except OSError as error:
             raise StoreError(f"cannot read {self.where(name)}: {error}") from None
 
